@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * belay: allreduce with bounded waits, one verdict and a trace.
+ *
+ * The life of a communicator
+ *
+ *   belay_unique_id_create()           one process makes an id and hands it to all ranks
+ *   belay_comm_create()                every rank joins; or belay_comm_create_from_env()
+ *     belay_pass_begin()               optional: marks that group calls into passes
+ *       belay_allreduce() ...          the calls, in the same order on every rank
+ *     belay_pass_end()                 the commit: success here is success on every rank
+ *   belay_comm_destroy()
+ *
+ * A call that cannot be finished ends in a verdict: one failed call, one cause and one rank at
+ * fault, the same on every surviving rank. From then on every call returns the verdict's status;
+ * what is left is to ask (belay_comm_verdict(), belay_comm_causes()), to agree on a new id with
+ * the other survivors (belay_comm_survivors()) and to destroy the communicator.
+ *
+ * Which calls may run at once (one communicator; different communicators are independent)
+ *
+ *                        allreduce  pass_*  buffer_*  queries  abort  survivors  destroy
+ *   allreduce            BUSY       BUSY    BUSY      yes      yes    BUSY       no
+ *   pass_*               BUSY       BUSY    BUSY      yes      yes    BUSY       no
+ *   buffer_*             BUSY       BUSY    BUSY      yes      yes    BUSY       no
+ *   queries              yes        yes     yes       yes      yes    yes        no
+ *   abort                yes        yes     yes       yes      yes    yes        no
+ *   survivors            BUSY       BUSY    BUSY      yes      yes    BUSY       no
+ *   destroy              no         no      no        no       no     no         no
+ *
+ *   yes   safe from different threads at the same time
+ *   BUSY  the later of the two returns BELAY_E_BUSY at once and changes nothing
+ *   no    the program must not do it; after belay_comm_destroy() the handle is gone
+ *
+ * Queries are belay_comm_rank, _nranks, _id, _verdict, _health, _rank_health, _statistics and
+ * _causes. No function may be called from a signal handler. A child made by fork() must not use a
+ * communicator of its parent: every call there returns BELAY_E_FORKED and touches nothing.
+ *
+ * Every function that can fail returns an int: 0, or a negative status of enum belay_status.
+ * Parameters named ret_* are written only when the documentation of the function says so,
+ * otherwise only on success.
+ */
+#ifndef BELAY_H
+#define BELAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BELAY_VERSION_MAJOR 0
+#define BELAY_VERSION_MINOR 1
+#define BELAY_VERSION_PATCH 0
+/** The version as one number, for comparison: major * 10000 + minor * 100 + patch. */
+#define BELAY_VERSION (BELAY_VERSION_MAJOR * 10000 + BELAY_VERSION_MINOR * 100 + BELAY_VERSION_PATCH)
+
+#define BELAY_API __attribute__((visibility("default")))
+#define BELAY_MUST_CHECK __attribute__((warn_unused_result))
+
+/** Most ranks of a communicator. */
+#define BELAY_RANKS_MAX 64
+
+/** A stream of CUDA, named without its header. NULL on the host path. */
+struct CUstream_st;
+
+/** One rank's membership in a communicator. Opaque; made by belay_comm_create*(). */
+struct belay_comm;
+
+/**
+ * Every status that a function of this header can return. Never renumbered. The text, the class
+ * and what to do about each: docs/statuses.md, belay_status_text(), belay_status_class().
+ */
+enum belay_status {
+	BELAY_OK = 0,
+	/* Class CALLER: the caller's mistake. Nothing was started, nothing has changed. */
+	BELAY_E_ARGUMENT = -100,
+	BELAY_E_BUSY = -101,
+	BELAY_E_SETTING = -102,
+	BELAY_E_UNSUPPORTED = -103,
+	BELAY_E_FORKED = -104,
+	BELAY_E_STATE = -105,
+	/* Class LOCAL: this process or machine lacks something. */
+	BELAY_E_NO_MEMORY = -200,
+	BELAY_E_SYSTEM = -201,
+	BELAY_E_LIMIT = -202,
+	/* Class GROUP: the ranks did not come together. */
+	BELAY_E_START_TIMEOUT = -300,
+	BELAY_E_REFUSED = -301,
+	BELAY_E_NO_PATH = -302,
+	BELAY_E_TIMEOUT = -303,
+	/* Class VERDICT: the communicator's one verdict; final, the same on every survivor. */
+	BELAY_E_PEER_LOST = -400,
+	BELAY_E_PEER_STUCK = -401,
+	BELAY_E_MISMATCH = -402,
+	BELAY_E_GPU_FAULT = -403,
+	BELAY_E_NCCL_FAILED = -404,
+	BELAY_E_ABORTED = -405,
+	BELAY_E_INTERNAL = -406
+};
+
+/** What kind of failure a status is; a program can switch on it. Never renumbered. */
+enum belay_status_class {
+	BELAY_CLASS_DONE = 0,    /**< success */
+	BELAY_CLASS_CALLER = 1,  /**< correct the call and repeat it */
+	BELAY_CLASS_LOCAL = 2,   /**< give the process more of what it lacks */
+	BELAY_CLASS_GROUP = 3,   /**< the group did not form or agree in time */
+	BELAY_CLASS_VERDICT = 4  /**< the communicator is over; build a new one */
+};
+
+/** Element types. The numbers stand in call logs: never renumbered. */
+enum belay_dtype {
+	BELAY_F32 = 1,
+	BELAY_F64 = 2,
+	BELAY_F16 = 3,
+	BELAY_BF16 = 4,
+	BELAY_I32 = 5,
+	BELAY_I64 = 6,
+	BELAY_U8 = 7,
+	BELAY_I8 = 8
+};
+
+/** Reductions. The numbers stand in call logs: never renumbered. */
+enum belay_op { BELAY_SUM = 1, BELAY_MAX = 2, BELAY_MIN = 3, BELAY_PROD = 4 };
+
+/** How a call was carried out. The numbers stand in call logs: never renumbered. */
+enum belay_path { BELAY_PATH_SYMM = 1, BELAY_PATH_NCCL = 2, BELAY_PATH_HOST = 3, BELAY_PATH_RING = 4 };
+
+/** How a path did it. The numbers stand in call logs: never renumbered. */
+enum belay_algorithm {
+	BELAY_ALGORITHM_ONESHOT = 1,      /**< every rank reads every input */
+	BELAY_ALGORITHM_TWOSHOT = 2,      /**< every rank reduces a slice; results are pushed or fetched */
+	BELAY_ALGORITHM_TWOSHOT_PULL = 3, /**< two-shot whose first half is pulled (CUDA) */
+	BELAY_ALGORITHM_ISLAND = 4,       /**< two levels (CUDA) */
+	BELAY_ALGORITHM_GATHER = 5        /**< all inputs gathered over sockets (ring) */
+};
+
+/** Why a communicator got its verdict. The numbers stand in call logs: never renumbered. */
+enum belay_cause {
+	BELAY_CAUSE_NONE = 0,
+	BELAY_CAUSE_PEER_LOST = 1,
+	BELAY_CAUSE_PEER_STUCK = 2,
+	BELAY_CAUSE_MISMATCH = 3,
+	BELAY_CAUSE_GPU_FAULT = 4,
+	BELAY_CAUSE_NCCL_FAILED = 5,
+	BELAY_CAUSE_ABORTED = 6,
+	BELAY_CAUSE_INTERNAL = 7
+};
+
+/** Severity of a message; the order of BELAY_LOG. */
+enum belay_log_level { BELAY_LOG_OFF = 0, BELAY_LOG_ERROR = 1, BELAY_LOG_WARN = 2, BELAY_LOG_INFO = 3 };
+
+/**
+ * Names a communicator to be. All bytes are random or checked; compare and copy it as a whole,
+ * send it to the other ranks by any means. Whoever knows it and runs as the same user can join.
+ */
+struct belay_unique_id {
+	unsigned char bytes[128];
+};
+
+/**
+ * Receives belay's messages. Called from belay's own threads and, during creation and destruction,
+ * from the caller's; never from inside belay_allreduce(). Must not call belay.
+ *
+ * @param message  one line without newline, the library's; valid during the call
+ */
+typedef void (*belay_log_function)(void *user, enum belay_log_level level, const char *message);
+
+/**
+ * What a communicator can be told at creation. Fill with BELAY_CONFIG_INIT, then set fields.
+ * A field left at its initial value means: not given. Precedence: the environment over this
+ * struct over the default; belay-info prints the effective values. Settings that must agree are
+ * compared between the ranks at creation. Text fields stay the caller's and are copied.
+ */
+struct belay_config {
+	size_t size; /**< sizeof(struct belay_config); set by BELAY_CONFIG_INIT */
+	belay_log_function log; /**< NULL: to stderr */
+	void *log_user;
+	/* One field for each setting of docs/settings.md, spelled as in the environment; NULL: not given. */
+	const char *late_ms;
+	const char *grace_ms;
+	const char *give_up_ms;
+	const char *warmup_give_up_ms;
+	const char *start_ms;
+	const char *destroy_ms;
+	const char *heartbeat_ms;
+	const char *paths;
+	const char *symm_max;
+	const char *breaker;
+	const char *probe_ms;
+	const char *job;
+	const char *log_level;
+	const char *log_dir;
+	const char *log_keep;
+	const char *tune;
+	const char *fault;
+	const char *buffer_max;
+	uint64_t first_seq; /**< number of the first call; 0 means 1. For tests of the wrap; must agree */
+};
+
+/** The initial value of a struct belay_config. */
+#define BELAY_CONFIG_INIT { .size = sizeof(struct belay_config) }
+
+/** The one verdict of a communicator. */
+struct belay_verdict {
+	size_t size;            /**< sizeof(struct belay_verdict), set by the caller */
+	uint64_t seq;           /**< the first failed call */
+	uint64_t pass;          /**< its pass, from 1; 0 when it stood outside any pass */
+	enum belay_cause cause;
+	int status;             /**< the status that calls return for it */
+	int rank;               /**< the rank at fault; -1 when none can be named */
+	int proposer;           /**< the rank that found it */
+	char text[512];         /**< one line for a person: what failed, where, the foreign call and code */
+};
+
+/** State of the breaker that guards a path. Never renumbered. */
+enum belay_breaker_state { BELAY_BREAKER_CLOSED = 0, BELAY_BREAKER_OPEN = 1, BELAY_BREAKER_HALF_OPEN = 2 };
+
+/** Where a communicator stands, as seen from this process. */
+struct belay_health {
+	size_t size;             /**< sizeof(struct belay_health), set by the caller */
+	uint64_t seq;            /**< last call that this rank began */
+	uint64_t done_seq;       /**< last call that this rank finished */
+	uint64_t pass;           /**< last pass that this rank began */
+	uint64_t age_ns;         /**< time since this rank's last progress, nanoseconds */
+	int in_call;             /**< 1 while a call of this rank is running */
+	enum belay_path path;    /**< path of the next call */
+	enum belay_breaker_state breaker;
+	uint64_t missing;        /**< while in a call past the soft deadline: mask of ranks waited for */
+	int has_verdict;
+};
+
+/** One rank's state, as it stands in the shared control segment. */
+struct belay_rank_health {
+	size_t size;             /**< sizeof(struct belay_rank_health), set by the caller */
+	uint64_t seq;            /**< last call that the rank began */
+	uint64_t done_seq;       /**< last call that it finished */
+	uint64_t age_ns;         /**< time since its last progress, nanoseconds */
+	uint64_t heartbeat_age_ns; /**< time since its watcher's last heartbeat, nanoseconds */
+	int pid;                 /**< process id in that process's own namespace */
+	int dead;                /**< 1: the process is gone */
+	int left;                /**< 1: it has destroyed its communicator */
+	int in_call;
+};
+
+/** Counters since creation, of this rank unless said otherwise. */
+struct belay_statistics {
+	size_t size;             /**< sizeof(struct belay_statistics), set by the caller */
+	uint64_t calls;          /**< calls finished with success */
+	uint64_t passes;         /**< passes committed */
+	uint64_t bytes;          /**< bytes of the inputs of those calls */
+	uint64_t calls_by_path[8]; /**< indexed by enum belay_path */
+	uint64_t late_calls;     /**< calls in which this rank waited past the soft deadline */
+	uint64_t rescued_seqs;   /**< seqs rescued in the communicator, each counted once */
+	uint64_t own_rescues;    /**< calls of this rank that ended by rescue */
+	uint64_t late_by_rank[BELAY_RANKS_MAX]; /**< calls in which that rank was named late */
+	uint64_t late_worst_ns[BELAY_RANKS_MAX]; /**< longest wait for that rank, nanoseconds */
+	uint64_t records_lost;   /**< call records that did not reach the call log */
+};
+
+/** What belay_pass_end() and belay_pass_wait() report. */
+struct belay_pass_info {
+	size_t size;        /**< sizeof(struct belay_pass_info), set by the caller */
+	uint64_t pass;      /**< the pass, from 1 */
+	uint64_t first_seq; /**< its first call; 0 when it had none */
+	uint64_t last_seq;  /**< its last call; 0 when it had none */
+	uint64_t wait_ns;   /**< time spent waiting for the commit, nanoseconds */
+};
+
+/** The library's version text, such as "0.1.0"; static. May differ from the header's BELAY_VERSION. */
+BELAY_API const char *belay_version(void);
+
+/** The library's version as a number, comparable with BELAY_VERSION. */
+BELAY_API int belay_version_number(void);
+
+/** The name of a status, such as "BELAY_E_PEER_LOST"; static; "unknown status" for other numbers. */
+BELAY_API const char *belay_status_name(int status);
+
+/** One sentence for a person; static. */
+BELAY_API const char *belay_status_text(int status);
+
+/** The class of a status; BELAY_CLASS_LOCAL for numbers that are no status. */
+BELAY_API enum belay_status_class belay_status_class(int status);
+
+/** Names as printed and logged, such as "bf16"; static; "unknown" for other numbers. */
+BELAY_API const char *belay_dtype_name(enum belay_dtype dtype);
+BELAY_API const char *belay_op_name(enum belay_op op);
+BELAY_API const char *belay_path_name(enum belay_path path);
+BELAY_API const char *belay_algorithm_name(enum belay_algorithm algorithm);
+BELAY_API const char *belay_cause_name(enum belay_cause cause);
+
+/** Bytes of one element; 0 for other numbers. */
+BELAY_API size_t belay_dtype_bytes(enum belay_dtype dtype);
+
+/**
+ * Makes the id of a new communicator. One process calls it and gives the id to all ranks.
+ *
+ * @param ret_id  the id
+ * @return 0; BELAY_E_ARGUMENT (NULL); BELAY_E_SYSTEM (no random numbers from the kernel)
+ * Any thread. Does not block.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_unique_id_create(struct belay_unique_id *ret_id);
+
+/**
+ * Joins a communicator. Every rank calls it, with the same id and nranks and a rank of its own;
+ * returns when all have joined and every rank has checked its memory with every other.
+ *
+ * @param ret_comm  the communicator; end it with belay_comm_destroy()
+ * @param id        from belay_unique_id_create(), the same on every rank; used for one creation only
+ * @param rank      0 .. nranks - 1
+ * @param nranks    1 .. BELAY_RANKS_MAX, all on this host
+ * @param config    NULL, or settings; not kept
+ *
+ * @return 0, or (what was missing is said through the log callback)
+ *   BELAY_E_ARGUMENT       a parameter is out of range, or the id is not one
+ *   BELAY_E_SETTING        a setting has a bad value; it is named
+ *   BELAY_E_NO_MEMORY, BELAY_E_SYSTEM, BELAY_E_LIMIT   here or on another rank, which is named
+ *   BELAY_E_START_TIMEOUT  not all ranks joined within BELAY_START_MS; the missing are named
+ *   BELAY_E_REFUSED        another version, world size or setting, or a rank taken twice; both values are named
+ *   BELAY_E_NO_PATH        no allowed path works on all ranks; each reason is given
+ *
+ * Blocks up to BELAY_START_MS (milliseconds). Any thread; ranks may be threads of one process.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_create(struct belay_comm **ret_comm,
+						 const struct belay_unique_id *id, int rank, int nranks,
+						 const struct belay_config *config);
+
+/**
+ * Joins a communicator described by the environment as torchrun sets it: RANK, WORLD_SIZE and,
+ * for the name of the meeting point, BELAY_JOB, TORCHELASTIC_RUN_ID or MASTER_ADDR with MASTER_PORT.
+ * A world of several hosts (LOCAL_WORLD_SIZE or GROUP_WORLD_SIZE say so) is refused.
+ * May be called again for a second communicator of the same ranks, in the same order on each.
+ *
+ * @return as belay_comm_create(), and
+ *   BELAY_E_SETTING      a variable is missing or malformed; it is named
+ *   BELAY_E_UNSUPPORTED  the world spans several hosts
+ * Blocks up to BELAY_START_MS. Reads the environment, changes nothing in it.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **ret_comm,
+							  const struct belay_config *config);
+
+/**
+ * Leaves and frees a communicator. Waits until no peer can need this rank for a call that it has
+ * finished (rule C3), then releases everything, whatever has happened before.
+ *
+ * @param comm  NULL is allowed and does nothing
+ * @return 0, or BELAY_E_TIMEOUT: a peer did not finish in time; everything is released all the same.
+ *   BELAY_E_FORKED: called in a forked child, which owns nothing.
+ * Blocks up to BELAY_DESTROY_MS. No other call on comm may run or follow.
+ */
+BELAY_API int belay_comm_destroy(struct belay_comm *comm);
+
+/**
+ * Ends the communicator for all ranks: the first call that is not finished everywhere gets the
+ * verdict "aborted" with this rank as the one at fault. Calls that are waiting return.
+ *
+ * @return 0, also when a verdict stands already; BELAY_E_ARGUMENT; BELAY_E_FORKED
+ * Any thread, at any time before destroy. Does not wait for peers.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_abort(struct belay_comm *comm);
+
+/**
+ * After a verdict: which ranks are left, and an agreed id for a communicator of just them. The
+ * lowest survivor makes the id. Rank k of the new communicator is the k-th survivor.
+ *
+ * @param timeout_ns  longest wait for the other survivors, nanoseconds
+ * @param ret_mask    bit r: rank r survives and has answered; the same on every survivor
+ * @param ret_id      the new id, the same on every survivor
+ *
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (there is no verdict);
+ *   BELAY_E_TIMEOUT (a live rank has not asked in time; ask again, or leave)
+ * Blocks up to timeout_ns.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uint64_t timeout_ns,
+						    uint64_t *ret_mask, struct belay_unique_id *ret_id);
+
+/**
+ * Reduces count elements over all ranks; every rank gets the same bits. Inputs are combined in
+ * rank order in float32 (float64 for f64; integers wrap), rounded once. The result does not depend
+ * on path, size or alignment, nor on the caller's floating-point mode.
+ *
+ * @param send    count elements; any alignment of the element type or less
+ * @param recv    count elements; equal to send (in place) or not overlapping it
+ * @param count   elements, the same on every rank; 0 is a call too (send and recv may be NULL)
+ * @param stream  NULL on the host path
+ *
+ * @return 0: recv holds the result. This is provisional until the pass is committed, see
+ *   belay_pass_end(): another rank may still fail in this call.
+ *   BELAY_E_ARGUMENT     a pointer, count, dtype or op is out of range, or the buffers overlap in
+ *                        part; nothing was started, nothing has changed
+ *   BELAY_E_BUSY         another thread is in a call of this communicator; nothing was started
+ *   BELAY_E_UNSUPPORTED  a stream was given on the host path; nothing was started
+ *   BELAY_E_FORKED       this is a forked child; nothing was started
+ *   class VERDICT        the communicator's verdict, of this call or an earlier one. For a mismatch
+ *                        recv is untouched; else its content is undefined
+ *
+ * Blocks until all ranks have made the call, at most BELAY_GIVE_UP_MS (BELAY_WARMUP_GIVE_UP_MS in
+ * the first pass) and a short agreement. Allocates nothing, opens nothing, prints nothing.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, size_t count,
+					       enum belay_dtype dtype, enum belay_op op,
+					       struct belay_comm *comm, struct CUstream_st *stream);
+
+/**
+ * Allocates a buffer in the region that peers have mapped. Calls on such buffers skip a copy when
+ * every rank's buffers are region buffers; the result is the same.
+ *
+ * @param bytes       1 .. BELAY_BUFFER_MAX in all
+ * @param ret_buffer  aligned to 4096 bytes, zeroed; free with belay_buffer_free() before destroy
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_NO_MEMORY (the region or the
+ *   memory is exhausted); BELAY_E_UNSUPPORTED (the host path is not in use)
+ * Not collective: ranks may allocate differently. Does not wait for peers.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_buffer_alloc(struct belay_comm *comm, size_t bytes, void **ret_buffer);
+
+/**
+ * Returns a region buffer. NULL is allowed and does nothing.
+ *
+ * @return 0; BELAY_E_ARGUMENT (not a buffer of this communicator); BELAY_E_BUSY; BELAY_E_FORKED
+ * Does not wait for peers: no peer writes to it once the calls that used it have returned.
+ */
+BELAY_API int belay_buffer_free(struct belay_comm *comm, void *buffer);
+
+/**
+ * Begins a pass: the calls up to belay_pass_end() belong to it. Every rank marks its passes alike;
+ * the pass number and the place in it are part of a call's signature.
+ *
+ * @param stream  NULL on the host path
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (a pass is open);
+ *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT
+ * Does not block.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_pass_begin(struct belay_comm *comm, struct CUstream_st *stream);
+
+/**
+ * Ends a pass and, on the host path, waits for its commit: success only when all ranks are done
+ * with its last call and no verdict stands up to it. A committed pass is committed on every rank, and no
+ * later verdict undoes it. With a stream it only marks the end there; belay_pass_wait() commits.
+ *
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (no pass is open);
+ *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT: the pass has failed on every rank
+ * Blocks up to BELAY_GIVE_UP_MS for the slowest rank.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_pass_end(struct belay_comm *comm, struct CUstream_st *stream);
+
+/**
+ * Waits for the commit of the pass that was ended last and tells about it.
+ *
+ * @param ret_info  NULL, or size set by the caller; written on success
+ * @return as belay_pass_end(); BELAY_E_STATE when no pass has been ended
+ * Blocks up to BELAY_GIVE_UP_MS.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_pass_wait(struct belay_comm *comm, struct belay_pass_info *ret_info);
+
+/** This process's rank; -1 for NULL. */
+BELAY_API int belay_comm_rank(const struct belay_comm *comm);
+
+/** The number of ranks; -1 for NULL. */
+BELAY_API int belay_comm_nranks(const struct belay_comm *comm);
+
+/** The communicator's name in logs and traces, 32 hexadecimal digits; lives as long as comm. NULL for NULL. */
+BELAY_API const char *belay_comm_id(const struct belay_comm *comm);
+
+/**
+ * The verdict, if there is one.
+ *
+ * @param ret_verdict  size set by the caller; written only when a verdict stands
+ * @return 0: written; BELAY_E_STATE: there is none; BELAY_E_ARGUMENT; BELAY_E_FORKED
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_verdict(const struct belay_comm *comm,
+						  struct belay_verdict *ret_verdict);
+
+/** Where this rank stands. @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED. Does not block. */
+BELAY_API BELAY_MUST_CHECK int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_health);
+
+/** Where another rank stands. @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED. Does not block. */
+BELAY_API BELAY_MUST_CHECK int belay_comm_rank_health(const struct belay_comm *comm, int rank,
+						      struct belay_rank_health *ret_health);
+
+/** Counters since creation. @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED. Does not block. */
+BELAY_API BELAY_MUST_CHECK int belay_comm_statistics(const struct belay_comm *comm,
+						     struct belay_statistics *ret_statistics);
+
+/**
+ * The chain of causes, newest last, a line each: what failed, the foreign call and its code, rank and seq.
+ *
+ * @param buffer   receives the text and a 0 byte, cut at size; may be NULL when size is 0
+ * @param ret_size bytes that the whole text needs, the 0 byte included; may be NULL
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_causes(const struct belay_comm *comm, char *buffer, size_t size,
+						 size_t *ret_size);
+
+/**
+ * The causes of the calling thread's last creation that failed: the same text, for when there is no
+ * communicator to ask. Lives until the thread's next creation; "" when none failed.
+ */
+BELAY_API const char *belay_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BELAY_H */
