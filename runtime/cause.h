@@ -38,16 +38,19 @@ void cause_add(struct cause_chain *chain, const char *call, int code, int rank, 
 void cause_message(struct cause_chain *chain, enum belay_log_level level, const char *key, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* How often a message of this key was due since creation, the first one included. */
+uint64_t cause_message_count(struct cause_chain *chain, const char *key);
+
 /* Sends all causes added since the last flush to the log callback at `level`, joined into one line. */
 void cause_flush(struct cause_chain *chain, enum belay_log_level level);
 
-/* The chain as text, a line each. Returns bytes needed with the 0 byte. */
+/* The chain as text, a line each, newest last, no newline at the end. Returns bytes needed with the 0 byte. */
 size_t cause_text(const struct cause_chain *chain, char *buffer, size_t size);
 
 /* The newest cause's text in one line; "" when none. */
 void cause_newest(const struct cause_chain *chain, char *buffer, size_t size);
 
-/* Keeps the chain's text as the calling thread's belay_last_error(). */
+/* Keeps the chain's text as the calling thread's belay_last_error(); NULL clears it. */
 void cause_keep_as_last_error(const struct cause_chain *chain);
 
 #endif /* BELAY_RUNTIME_CAUSE_H */
