@@ -38,7 +38,7 @@ int faults_parse(const char *text, struct faults *ret_faults, struct cause_chain
 
 static inline int faults_armed(const struct faults *faults)
 {
-	return __builtin_expect(faults->count != 0, 0);
+	return (int)__builtin_expect(faults->count != 0, 0);
 }
 
 /* The kind that is due for this rank, seq and point among the kinds that change what a call does (drop, corrupt, flag, skip,
