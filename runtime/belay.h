@@ -228,6 +228,8 @@ struct belay_health {
 	enum belay_breaker_state breaker;
 	uint64_t missing;        /**< while in a call past the soft deadline: mask of ranks waited for */
 	int has_verdict;
+	enum belay_path last_path;           /**< of the last call that this rank finished; 0: none yet */
+	enum belay_algorithm last_algorithm; /**< likewise */
 };
 
 /** One rank's state, as it stands in the shared control segment. */
@@ -496,6 +498,32 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_causes(const struct belay_comm *comm, 
  * communicator to ask. Lives until the thread's next creation; "" when none failed.
  */
 BELAY_API const char *belay_last_error(void);
+
+/** One setting, as a communicator created now with this config would have it. */
+struct belay_setting {
+	size_t size;               /**< sizeof(struct belay_setting), set by the caller */
+	const char *name;          /**< as in the environment, such as "BELAY_LATE_MS"; static */
+	const char *default_value; /**< static */
+	const char *text;          /**< what it means, for a person; static */
+	const char *origin;        /**< where the value came from: "default", "config" or "environment"; static */
+	char value[4096];          /**< the effective value */
+};
+
+/** How many settings there are. */
+BELAY_API int belay_setting_count(void);
+
+/**
+ * Tells one effective setting, after checking all of them as creation does.
+ *
+ * @param index   0 .. belay_setting_count() - 1
+ * @param config  NULL, or what belay_comm_create() would be given
+ * @param ret_setting  size set by the caller
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_NO_MEMORY; BELAY_E_SETTING: a setting, this one or another, has
+ *   a bad value; belay_last_error() names it, its value and what was expected
+ * Any thread. Does not block, prints nothing.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_setting_get(int index, const struct belay_config *config,
+						 struct belay_setting *ret_setting);
 
 #ifdef __cplusplus
 }
