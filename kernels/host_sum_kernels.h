@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of host_sum: what host_sum.c and the files of one instruction set each share. */
+#ifndef BELAY_KERNELS_HOST_SUM_KERNELS_H
+#define BELAY_KERNELS_HOST_SUM_KERNELS_H
+
+#include <stdatomic.h>
+
+#include "kernels/host_sum.h"
+
+#ifdef __FAST_MATH__
+#error "the rank-order sum needs IEEE arithmetic: build without -ffast-math"
+#endif
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "digests are defined on little-endian words"
+#endif
+
+#define HOST_SUM_INLINE inline __attribute__((always_inline))
+#define HOST_SUM_LINE 64 /* bytes: the kernels' step, and a cache line of every CPU that they are made for */
+
+/* The numbers of belay.h, which this folder does not include; a test compares them. */
+enum { HOST_SUM_F32 = 1, HOST_SUM_F64, HOST_SUM_F16, HOST_SUM_BF16, HOST_SUM_I32, HOST_SUM_I64,
+       HOST_SUM_U8, HOST_SUM_I8, HOST_SUM_DTYPES };
+enum { HOST_SUM_SUM = 1, HOST_SUM_MAX, HOST_SUM_MIN, HOST_SUM_PROD, HOST_SUM_OPS };
+
+/* Reduces the first `lines` whole lines of the job, whose count is not looked at; touch has bits of its sources only. */
+typedef uint64_t host_sum_reduce(const struct host_sum_job *job, size_t lines);
+
+struct host_sum_kernels {
+	const char *name;
+	host_sum_reduce *reduce[HOST_SUM_DTYPES][HOST_SUM_OPS];
+	/* host_sum_copy() of whole lines. */
+	uint64_t (*copy)(unsigned char *dst, const unsigned char *src, size_t lines, int touch);
+};
+
+/* One table an instruction set; a CPU that cannot have it has no table, but NULL. */
+const struct host_sum_kernels *host_sum_baseline_kernels(void);
+const struct host_sum_kernels *host_sum_avx2_kernels(void);
+const struct host_sum_kernels *host_sum_avx512_kernels(void);
+
+/*
+ * Ordering contract [TOUCH]: a reader may touch a source only between the acquire that showed it the writer's bytes
+ * and the release that gives the slot back. In that time nobody else stores to the slot, so the word stored is the
+ * word that stands there, and the writer, who acquires that release before it writes anew, writes after it.
+ * Other readers see the same bytes whichever store they read, since both accesses are single-copy atomic words.
+ *
+ * Relaxed: the release named above orders the store; the touch itself carries no news.
+ */
+static HOST_SUM_INLINE void host_sum_touch_word(const unsigned char *line)
+{
+	_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)line;
+
+	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed), memory_order_relaxed);
+}
+
+/* Touches the line at byte `at` of each source that `touch` names. */
+static HOST_SUM_INLINE void host_sum_touch_line(const struct host_sum_job *job, size_t at)
+{
+	for (uint64_t left = job->touch; left; left &= left - 1)
+		host_sum_touch_word((const unsigned char *)job->sources[__builtin_ctzll(left)] + at);
+}
+
+#endif /* BELAY_KERNELS_HOST_SUM_KERNELS_H */
