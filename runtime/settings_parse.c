@@ -43,8 +43,7 @@ static const struct definition definitions[SETTINGS_COUNT] = {
 #undef BELAY_SETTING
 };
 
-/* Where the value of an MS or SIZE setting is kept. A new one must be added here: a test sets each.
- */
+/* Where the value of an MS or SIZE setting is kept. A new one is added here: a test sets each. */
 static const size_t number_offsets[SETTINGS_COUNT] = {
 	[SETTING_late_ms] = offsetof(struct settings, late_ns),
 	[SETTING_grace_ms] = offsetof(struct settings, grace_ns),
