@@ -695,12 +695,12 @@ static void lock_page(void)
 	first_store = NULL;
 }
 
-/* A source that starts `lines` before the locked page and goes on in it for another line, and a tail. */
+/* A source that starts `lines` before the locked page and ends in it: in a line and a tail, or in a tail of one word. */
 static void use_touched_source(unsigned s, size_t lines)
 {
 	unsigned char *source = locked_page - lines * 64;
 
-	bench_set_up(BELAY_F32, BELAY_SUM, 3, 1, (lines + 1) * 16 + 2, 0);
+	bench_set_up(BELAY_F32, BELAY_SUM, 3, 1, (lines + lines % 2) * 16 + 2, 0);
 	memcpy(source, bench.input[s], bench_bytes());
 	bench.sources[s] = source;
 	lock_page();
@@ -742,9 +742,9 @@ START_TEST(a_touching_copy_stores_to_every_line_of_its_source)
 			const unsigned char *source = locked_page - lines * 64;
 
 			lock_page();
-			(void)host_sum_copy(bench.output[0], source, (lines + 1) * 64, 0);
+			(void)host_sum_copy(bench.output[0], source, lines * 64 + 8, 0);
 			ck_assert_ptr_null(first_store);
-			(void)host_sum_copy(bench.output[0], source, lines * 64 + 9, 1);
+			(void)host_sum_copy(bench.output[0], source, lines * 64 + 8, 1);
 			ck_assert_ptr_eq(first_store, locked_page);
 		}
 	}
