@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "tools/bench_group.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Longer than the longest default deadline, that of the warm-up. */
+#define STALL_NS UINT64_C(700000000000)
+/* A rank that hears of a verdict or is done ends within BELAY_DESTROY_MS. */
+#define GRACE_NS UINT64_C(15000000000)
+
+struct watch {
+	struct bench_job *job;
+	int terminal;
+};
+
+static uint64_t progress(void *user)
+{
+	struct watch *watch = user;
+	uint64_t calls = 0;
+
+	for (uint32_t rank = 0; rank < watch->job->nranks; rank++) {
+		/* Relaxed: a number to show, and to see that it moves. */
+		calls += atomic_load_explicit(&bench_rank(watch->job, rank)->calls_done,
+					      memory_order_relaxed);
+	}
+	if (watch->terminal && watch->job->ncalls)
+		fprintf(stderr, "\r%3" PRIu64 " %% of %" PRIu64 " calls ",
+			calls * 100 / (watch->job->ncalls * watch->job->nranks),
+			watch->job->ncalls);
+	return calls;
+}
+
+/* Nobody waits at the barrier for a rank that is gone. */
+static void ended(void *user, int rank)
+{
+	struct watch *watch = user;
+
+	(void)rank;
+	bench_barrier_break(&watch->job->barrier);
+}
+
+static int create_job(const struct bench_options *options, struct bench_job **ret_job, int *ret_fd)
+{
+	struct bench_order order = { .nranks = options->nranks, .op = options->op,
+				     .first_seq = options->first_seq,
+				     .in_place = options->in_place,
+				     .region_buffers = options->region_buffers,
+				     .pin = options->pin };
+	struct bench_step *steps;
+	int status;
+
+	if (bench_options_steps(options, &steps, &order.nsteps)) {
+		command_error("out of memory");
+		return -1;
+	}
+	order.steps = steps;
+	status = bench_job_create(&order, ret_job, ret_fd);
+	if (status && errno == EFBIG)
+		command_error("more calls, or larger ones, than can be kept; run fewer at a time");
+	else if (status)
+		command_error("cannot make room for the results: %s", strerror(errno));
+	free(steps);
+	return status;
+}
+
+/* Runs the ranks of a job to their end. Returns as bench_group_run(). */
+static int run_ranks(struct bench_group *group)
+{
+	struct watch watch = { group->job, isatty(STDERR_FILENO) };
+	const struct rank_limits limits = { .stall_ns = STALL_NS, .grace_ns = GRACE_NS,
+					    .progress = progress, .ended = ended, .user = &watch };
+	int number;
+
+	if (rank_processes_start(&group->processes, (int)group->job->nranks, group->job_fd)) {
+		command_error("cannot start the ranks: %s", strerror(errno));
+		return 1;
+	}
+	number = rank_processes_wait(&group->processes, &limits);
+	if (watch.terminal)
+		fputs("\r                                        \r", stderr);
+	return -number;
+}
+
+int bench_group_run(const struct bench_options *options, struct bench_group *ret_group)
+{
+	struct bench_group group = { .job_fd = -1 };
+	int status;
+
+	if (create_job(options, &group.job, &group.job_fd))
+		return 1;
+	status = run_ranks(&group);
+	if (status)
+		goto fail;
+	if (bench_results_gather(group.job, &group.processes, "host", &group.results)) {
+		command_error("out of memory for the results");
+		status = 1;
+		goto fail;
+	}
+	*ret_group = group;
+	return 0;
+fail:
+	bench_job_close(group.job, group.job_fd);
+	return status;
+}
+
+void bench_group_free(struct bench_group *group)
+{
+	bench_results_free(&group->results);
+	bench_job_close(group->job, group->job_fd);
+}
+
+int bench_group_force(uint32_t nranks, enum belay_algorithm algorithm)
+{
+	static int fd = -1;
+	char path[64], line[80];
+	int length;
+
+	if (!algorithm)
+		return 0;
+	/* A tuning file without a name; the ranks inherit it. */
+	if (fd < 0)
+		fd = memfd_create("belay-tune", 0);
+	if (fd < 0 || ftruncate(fd, 0))
+		return -1;
+	length = snprintf(line, sizeof(line), "ranks=%" PRIu32 " twoshot_from=%" PRIu64 "\n", nranks,
+			  algorithm == BELAY_ALGORITHM_TWOSHOT ? UINT64_C(0) : UINT64_MAX);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (pwrite(fd, line, (size_t)length, 0) != length || setenv("BELAY_TUNE", path, 1))
+		return -1;
+	return 0;
+}

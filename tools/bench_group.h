@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run of a group of rank processes: from the steps to the results. */
+#ifndef BELAY_TOOLS_BENCH_GROUP_H
+#define BELAY_TOOLS_BENCH_GROUP_H
+
+#include "tools/bench_options.h"
+#include "tools/bench_results.h"
+
+struct bench_group {
+	struct bench_job *job;
+	int job_fd;
+	struct rank_processes processes;
+	struct bench_results results;
+};
+
+/*
+ * Starts the ranks, waits for their end and gathers the results; ret_group is filled only on success, and
+ * bench_group_free() ends it. Returns 0; 1 when the run could not be made (which has been said); or minus a signal's
+ * number that ended it.
+ */
+int bench_group_run(const struct bench_options *options, struct bench_group *ret_group);
+void bench_group_free(struct bench_group *group);
+
+/*
+ * Has the ranks that are started from now on use an algorithm for all calls (0: as the tuning says). Returns 0, or -1
+ * with errno.
+ */
+int bench_group_force(uint32_t nranks, enum belay_algorithm algorithm);
+
+#endif /* BELAY_TOOLS_BENCH_GROUP_H */

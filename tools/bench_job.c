@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "tools/bench_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/bench_data.h"
+
+/* Durations that are kept, of all ranks: 4 GiB. */
+#define KEPT_MAX (UINT64_C(1) << 29)
+
+/* Takes `bytes` of the file from `*at` on, whole lines. */
+static uint64_t take(uint64_t *at, uint64_t bytes)
+{
+	uint64_t place = *at;
+
+	*at += (bytes + 63u) & ~UINT64_C(63);
+	return place;
+}
+
+static uint64_t pool_count(const struct bench_order *order, uint32_t dtype)
+{
+	uint64_t most = 0;
+	int used = 0;
+
+	for (uint32_t i = 0; i < order->nsteps; i++) {
+		const struct bench_step *step = &order->steps[i];
+
+		if (step->dtype == dtype) {
+			used = 1;
+			most = step->count > most ? step->count : most;
+		}
+	}
+	return used ? most + BENCH_PLACES * BENCH_PLACE_BYTES /
+				   belay_dtype_bytes((enum belay_dtype)dtype) : 0;
+}
+
+/* Counts timed calls and passes. Returns 0, or -1 when there are too many. */
+static int count_calls(const struct bench_order *order, struct bench_job *head)
+{
+	for (uint32_t i = 0; i < order->nsteps; i++) {
+		const struct bench_step *step = &order->steps[i];
+		uint64_t calls;
+
+		if (__builtin_mul_overflow(step->passes, step->calls, &calls) ||
+		    __builtin_add_overflow(head->ncalls, calls, &head->ncalls) ||
+		    head->ncalls > KEPT_MAX / order->nranks)
+			return -1;
+		head->npasses += step->in_passes ? step->passes : 0;
+		if (head->npasses > KEPT_MAX / order->nranks)
+			return -1;
+	}
+	return 0;
+}
+
+static void place_pools(const struct bench_order *order, struct bench_job *head, uint64_t *at)
+{
+	for (uint32_t dtype = BELAY_F32; dtype < BENCH_DTYPES; dtype++) {
+		size_t bytes = belay_dtype_bytes((enum belay_dtype)dtype);
+
+		head->pool_count[dtype] = pool_count(order, dtype);
+		head->pool_at[dtype] = take(at, head->pool_count[dtype] * bytes);
+	}
+	for (uint32_t i = 0; i < order->nsteps; i++) {
+		const struct bench_step *step = &order->steps[i];
+		uint64_t bytes = step->count * belay_dtype_bytes((enum belay_dtype)step->dtype);
+
+		if (bytes > head->buffer_bytes)
+			head->buffer_bytes = bytes;
+	}
+}
+
+/* Fills a head with everything but the id. Returns 0, or -1 when there are too many calls. */
+static int plan(const struct bench_order *order, struct bench_job *head)
+{
+	uint64_t at = 0;
+
+	memset(head, 0, sizeof(*head));
+	head->magic = BENCH_MAGIC;
+	head->first_seq = order->first_seq;
+	head->nranks = order->nranks;
+	head->op = order->op;
+	head->in_place = (uint32_t)order->in_place;
+	head->region_buffers = (uint32_t)order->region_buffers;
+	head->pin = (uint32_t)order->pin;
+	head->nsteps = order->nsteps;
+	if (count_calls(order, head))
+		return -1;
+	(void)take(&at, sizeof(*head)); /* the head itself stands at 0 */
+	head->steps_at = take(&at, order->nsteps * sizeof(struct bench_step));
+	head->ranks_at = take(&at, order->nranks * sizeof(struct bench_rank));
+	head->results_at = take(&at, (uint64_t)order->nranks * order->nsteps *
+					     sizeof(struct bench_step_result));
+	head->calls_at = take(&at, order->nranks * head->ncalls * sizeof(uint64_t));
+	head->passes_at = take(&at, order->nranks * head->npasses * sizeof(uint64_t));
+	place_pools(order, head, &at);
+	head->bytes = at;
+	return 0;
+}
+
+static void fill_steps(struct bench_job *job, const struct bench_order *order)
+{
+	struct bench_step *steps = bench_at(job, job->steps_at);
+	uint64_t call = 0, pass = 0;
+
+	for (uint32_t i = 0; i < order->nsteps; i++) {
+		steps[i] = order->steps[i];
+		steps[i].first_call = call;
+		steps[i].first_pass = pass;
+		call += steps[i].passes * steps[i].calls;
+		pass += steps[i].in_passes ? steps[i].passes : 0;
+	}
+}
+
+static void fill_pools(struct bench_job *job)
+{
+	for (uint32_t dtype = BELAY_F32; dtype < BENCH_DTYPES; dtype++)
+		data_expected((enum belay_dtype)dtype, (enum belay_op)job->op, job->seed,
+			      (int)job->nranks, 0, job->pool_count[dtype],
+			      bench_at(job, job->pool_at[dtype]));
+}
+
+/* A memfd of so many bytes, mapped; all of it there before use, so that lack of memory is an error. */
+static int map_new(uint64_t bytes, void **ret_memory, int *ret_fd)
+{
+	struct rlimit limit;
+	void *memory;
+	int fd = -1;
+	int error = EFBIG;
+
+	/* A file over this limit would raise SIGXFSZ. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
+		goto fail;
+	fd = memfd_create("belay-bench", MFD_CLOEXEC);
+	if (fd < 0) {
+		error = errno;
+		goto fail;
+	}
+	error = posix_fallocate(fd, 0, (off_t)bytes);
+	if (error)
+		goto fail;
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED) {
+		error = errno;
+		goto fail;
+	}
+	*ret_memory = memory;
+	*ret_fd = fd;
+	return 0;
+fail:
+	if (fd >= 0)
+		(void)close(fd);
+	errno = error;
+	return -1;
+}
+
+int bench_job_create(const struct bench_order *order, struct bench_job **ret_job, int *ret_fd)
+{
+	struct bench_job head;
+	struct bench_job *job;
+	void *memory;
+	int fd;
+
+	if (plan(order, &head)) {
+		errno = EFBIG;
+		return -1;
+	}
+	if (belay_unique_id_create(&head.id) || getrandom(&head.seed, sizeof(head.seed), 0) < 0) {
+		errno = EIO;
+		return -1;
+	}
+	if (map_new(head.bytes, &memory, &fd))
+		return -1;
+	job = memory;
+	*job = head;
+	fill_steps(job, order);
+	fill_pools(job);
+	*ret_job = job;
+	*ret_fd = fd;
+	return 0;
+}
+
+int bench_job_open(int fd, struct bench_job **ret_job)
+{
+	struct stat file;
+	struct bench_job *job;
+
+	if (fstat(fd, &file) || (uint64_t)file.st_size < sizeof(*job))
+		return -1;
+	job = mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (job == MAP_FAILED)
+		return -1;
+	if (job->magic != BENCH_MAGIC || job->bytes != (uint64_t)file.st_size) {
+		(void)munmap(job, (size_t)file.st_size);
+		return -1;
+	}
+	*ret_job = job;
+	return 0;
+}
+
+void bench_job_close(struct bench_job *job, int fd)
+{
+	(void)munmap(job, job->bytes);
+	(void)close(fd);
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "tools/bench_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char bench_help[] =
+	"Usage: belay-bench [OPTION]...\n"
+	"Runs allreduces between rank processes, checks every result bit for bit, and times them.\n"
+	"\n"
+	"What is run:\n"
+	"  --backend=auto|host|cuda  where (auto: the GPUs if there are any, else host)\n"
+	"  --ranks=N             rank processes, 1 to 64 (2)\n"
+	"  --sizes=LIST          bytes of a call, K and M allowed (1K,14336,112K,256K,1M,2M)\n"
+	"  --dtype=TYPE          bf16, f16, f32, f64, i32, i64, u8 or i8 (bf16)\n"
+	"  --op=OP               sum, max, min or prod (sum)\n"
+	"  --iters=N             timed calls of each size (200)\n"
+	"  --warmup=N            calls before them (20)\n"
+	"  --graph               capture the calls of a pass in a CUDA graph (cuda)\n"
+	"  --in-place            send and receive in the same buffer\n"
+	"  --region-buffers      take the buffers from belay_buffer_alloc()\n"
+	"  --pin=auto|yes|no     rank R on the R-th processor, in turn (auto: yes for several ranks)\n"
+	"\n"
+	"Workloads, instead of sizes:\n"
+	"  --workload=NAME|FILE  verify-pass (122 calls of 57344 bf16), or a file\n"
+	"  --passes=P            verify-pass: makes P passes (100); a file: stops after P\n"
+	"\n"
+	"How it is run:\n"
+	"  --paths=LIST          allowed paths, in order of preference (BELAY_PATHS)\n"
+	"  --algorithm=NAME      oneshot or twoshot, whatever the tuning says\n"
+	"  --fault=SPEC          fault injection (BELAY_FAULT), such as rank=1,seq=50,kind=drop\n"
+	"  --first-seq=N         number of the first call (1)\n"
+	"  --log-dir=DIR         write call logs below DIR (BELAY_LOG_DIR)\n"
+	"  --tune=FILE           measure the algorithms and write a tuning file (BELAY_TUNE)\n"
+	"\n"
+	"  --format=text|json    how results are printed (text)\n"
+	"  --help                print this and exit\n"
+	"  --version             print the version and exit\n"
+	"\n"
+	"Exit status: 0 all right; 1 a wrong result, a verdict, or ranks that could not run; 2 usage;\n"
+	"4 output not written; 77 the backend is not on this machine.\n";
+
+enum option_value {
+	OPT_BACKEND = 256, OPT_RANKS, OPT_SIZES, OPT_DTYPE, OPT_OP, OPT_ITERS, OPT_WARMUP,
+	OPT_GRAPH, OPT_PATHS, OPT_ALGORITHM, OPT_TUNE, OPT_WORKLOAD, OPT_PASSES, OPT_FAULT,
+	OPT_FIRST_SEQ, OPT_LOG_DIR, OPT_IN_PLACE, OPT_REGION_BUFFERS, OPT_PIN, OPT_FORMAT,
+	OPT_HELP, OPT_VERSION, OPT_END
+};
+
+static const struct option options_known[] = {
+	{ "backend", required_argument, NULL, OPT_BACKEND },
+	{ "ranks", required_argument, NULL, OPT_RANKS },
+	{ "sizes", required_argument, NULL, OPT_SIZES },
+	{ "dtype", required_argument, NULL, OPT_DTYPE },
+	{ "op", required_argument, NULL, OPT_OP },
+	{ "iters", required_argument, NULL, OPT_ITERS },
+	{ "warmup", required_argument, NULL, OPT_WARMUP },
+	{ "graph", no_argument, NULL, OPT_GRAPH },
+	{ "paths", required_argument, NULL, OPT_PATHS },
+	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
+	{ "tune", required_argument, NULL, OPT_TUNE },
+	{ "workload", required_argument, NULL, OPT_WORKLOAD },
+	{ "passes", required_argument, NULL, OPT_PASSES },
+	{ "fault", required_argument, NULL, OPT_FAULT },
+	{ "first-seq", required_argument, NULL, OPT_FIRST_SEQ },
+	{ "log-dir", required_argument, NULL, OPT_LOG_DIR },
+	{ "in-place", no_argument, NULL, OPT_IN_PLACE },
+	{ "region-buffers", no_argument, NULL, OPT_REGION_BUFFERS },
+	{ "pin", required_argument, NULL, OPT_PIN },
+	{ "format", required_argument, NULL, OPT_FORMAT },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* The options as they are read; `given` has a bit for each. */
+struct reading {
+	struct bench_options *options;
+	uint32_t given;
+	uint64_t passes;
+	int pin; /* 0 auto, 1 yes, 2 no */
+};
+
+static const char default_sizes[] = "1K,14336,112K,256K,1M,2M";
+
+/* The place of a word in a list that ends with NULL; -1: not in it. */
+static int find_word(const char *word, const char *const *list)
+{
+	for (int i = 0; list[i]; i++) {
+		if (strcmp(list[i], word) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static int bad_value(int option, const char *value, const char *expected)
+{
+	return command_complain("--%s '%s': expected %s", options_known[option - OPT_BACKEND].name,
+				value, expected);
+}
+
+static int read_number(int option, const char *value, uint64_t min, uint64_t max,
+		       uint64_t *ret_number)
+{
+	uint64_t number;
+	char expected[80];
+
+	if (command_parse_number(value, &number) || number < min || number > max) {
+		snprintf(expected, sizeof(expected), "a number from %" PRIu64 " to %" PRIu64, min,
+			 max);
+		return bad_value(option, value, expected);
+	}
+	*ret_number = number;
+	return 0;
+}
+
+static int read_sizes(const char *list, struct bench_options *options)
+{
+	uint32_t n = 0;
+	char *copy = strdup(list);
+	char *rest = copy;
+	char *word;
+	int status = 0;
+
+	if (!copy)
+		return command_complain("--sizes: out of memory");
+	while (status == 0 && (word = strsep(&rest, ","))) {
+		if (n == BENCH_SIZES_MAX)
+			status = bad_value(OPT_SIZES, list, "at most 256 sizes");
+		else if (command_parse_size(word, &options->sizes[n]) ||
+			 options->sizes[n] > BENCH_SIZE_MAX)
+			status = bad_value(OPT_SIZES, word, "bytes up to 65536M, such as 14336 or "
+					   "112K, between commas");
+		n++;
+	}
+	free(copy);
+	options->nsizes = n;
+	return status;
+}
+
+/* A setting of the library: into the environment, over what stands there, and checked as creation will. */
+static int read_setting(int option, const char *value, const char *variable)
+{
+	struct belay_setting setting = { .size = sizeof(setting) };
+	int status;
+
+	if (setenv(variable, value, 1))
+		return command_complain("--%s: out of memory",
+					options_known[option - OPT_BACKEND].name);
+	status = belay_setting_get(0, NULL, &setting);
+	if (status == BELAY_E_SETTING)
+		return command_complain("--%s '%s': %s", options_known[option - OPT_BACKEND].name,
+					value, belay_last_error());
+	return 0;
+}
+
+static int read_dtype(const char *value, struct bench_options *options)
+{
+	options->dtype = workload_dtype(value);
+	if (!options->dtype)
+		return bad_value(OPT_DTYPE, value, "bf16, f16, f32, f64, i32, i64, u8 or i8");
+	return 0;
+}
+
+static int read_op(const char *value, struct bench_options *options)
+{
+	for (int op = BELAY_SUM; op <= BELAY_PROD; op++) {
+		if (strcmp(value, belay_op_name((enum belay_op)op)) == 0) {
+			options->op = (enum belay_op)op;
+			return 0;
+		}
+	}
+	return bad_value(OPT_OP, value, "sum, max, min or prod");
+}
+
+static int read_backend(const char *value, struct bench_options *options)
+{
+	static const char *const backends[] = { "auto", "host", "cuda", NULL };
+	int place = find_word(value, backends);
+
+	if (place < 0)
+		return bad_value(OPT_BACKEND, value, "auto, host or cuda");
+	options->backend = (enum bench_backend)place;
+	return 0;
+}
+
+static int read_algorithm(const char *value, struct bench_options *options)
+{
+	static const char *const algorithms[] = { "oneshot", "twoshot", NULL };
+	int place = find_word(value, algorithms);
+
+	if (place < 0)
+		return bad_value(OPT_ALGORITHM, value, "oneshot or twoshot");
+	options->algorithm = place == 0 ? BELAY_ALGORITHM_ONESHOT : BELAY_ALGORITHM_TWOSHOT;
+	return 0;
+}
+
+static int read_pin(const char *value, struct reading *reading)
+{
+	static const char *const pins[] = { "auto", "yes", "no", NULL };
+	int place = find_word(value, pins);
+
+	if (place < 0)
+		return bad_value(OPT_PIN, value, "auto, yes or no");
+	reading->pin = place;
+	return 0;
+}
+
+static int read_ranks(const char *value, struct bench_options *options)
+{
+	uint64_t nranks;
+	int status = read_number(OPT_RANKS, value, 1, BELAY_RANKS_MAX, &nranks);
+
+	if (status == 0)
+		options->nranks = (uint32_t)nranks;
+	return status;
+}
+
+/* Options with a value that changes more than one place, or none here. */
+static int read_text_option(int option, const char *value, struct reading *reading)
+{
+	struct bench_options *options = reading->options;
+
+	switch (option) {
+	case OPT_BACKEND:
+		return read_backend(value, options);
+	case OPT_SIZES:
+		return read_sizes(value, options);
+	case OPT_DTYPE:
+		return read_dtype(value, options);
+	case OPT_OP:
+		return read_op(value, options);
+	case OPT_ALGORITHM:
+		return read_algorithm(value, options);
+	case OPT_PIN:
+		return read_pin(value, reading);
+	case OPT_PATHS:
+		return read_setting(option, value, "BELAY_PATHS");
+	case OPT_FAULT:
+		return read_setting(option, value, "BELAY_FAULT");
+	case OPT_LOG_DIR:
+		return read_setting(option, value, "BELAY_LOG_DIR");
+	default: /* OPT_FORMAT */
+		if (command_parse_format(value, &options->format))
+			return bad_value(option, value, "text or json");
+		return 0;
+	}
+}
+
+static int read_option(int option, const char *value, struct reading *reading)
+{
+	struct bench_options *options = reading->options;
+
+	switch (option) {
+	case OPT_RANKS:
+		return read_ranks(value, options);
+	case OPT_ITERS:
+		return read_number(option, value, 1, 1000000000, &options->iterations);
+	case OPT_WARMUP:
+		return read_number(option, value, 0, 1000000000, &options->warmup);
+	case OPT_PASSES:
+		return read_number(option, value, 1, WORKLOAD_PASSES_MAX, &reading->passes);
+	case OPT_FIRST_SEQ:
+		return read_number(option, value, 1, UINT64_MAX / 2, &options->first_seq);
+	case OPT_GRAPH:
+		options->graph = 1;
+		return 0;
+	case OPT_IN_PLACE:
+		options->in_place = 1;
+		return 0;
+	case OPT_REGION_BUFFERS:
+		options->region_buffers = 1;
+		return 0;
+	case OPT_TUNE:
+		options->tune = value;
+		return 0;
+	case OPT_WORKLOAD:
+		options->workload_name = value;
+		return 0;
+	case OPT_HELP:
+		options->help = 1;
+		return 0;
+	case OPT_VERSION:
+		options->version = 1;
+		return 0;
+	default:
+		return read_text_option(option, value, reading);
+	}
+}
+
+static int given(const struct reading *reading, int option)
+{
+	return (reading->given & 1u << (option - OPT_BACKEND)) != 0;
+}
+
+/* Two options that do not go together. */
+static int check_pairs(const struct reading *reading)
+{
+	static const struct {
+		int option, other;
+		const char *why;
+	} apart[] = {
+		{ OPT_SIZES, OPT_WORKLOAD, "the workload says how large its calls are" },
+		{ OPT_DTYPE, OPT_WORKLOAD, "the workload says of which type its calls are" },
+		{ OPT_ITERS, OPT_WORKLOAD, "--passes says how many" },
+		{ OPT_WARMUP, OPT_WORKLOAD, "workloads have no warm-up" },
+		{ OPT_TUNE, OPT_WORKLOAD, "tuning measures sizes" },
+		{ OPT_TUNE, OPT_ALGORITHM, "tuning measures both" },
+		{ OPT_TUNE, OPT_FAULT, "tuning measures healthy calls" },
+	};
+
+	for (size_t i = 0; i < sizeof(apart) / sizeof(apart[0]); i++) {
+		if (given(reading, apart[i].option) && given(reading, apart[i].other))
+			return command_complain("--%s and --%s exclude each other: %s",
+				options_known[apart[i].option - OPT_BACKEND].name,
+				options_known[apart[i].other - OPT_BACKEND].name, apart[i].why);
+	}
+	if (given(reading, OPT_PASSES) && !given(reading, OPT_WORKLOAD))
+		return command_complain("--passes needs --workload");
+	if (reading->options->graph && reading->options->backend != BENCH_CUDA)
+		return command_complain("--graph needs --backend=cuda: there are no graphs on the "
+					"host path");
+	return 0;
+}
+
+static int check_sizes(const struct bench_options *options)
+{
+	size_t element = belay_dtype_bytes(options->dtype);
+
+	for (uint32_t i = 0; i < options->nsizes; i++) {
+		if (options->sizes[i] % element)
+			return command_complain("--sizes '%" PRIu64 "': expected a multiple of %zu "
+						"bytes, the size of %s", options->sizes[i], element,
+						belay_dtype_name(options->dtype));
+	}
+	return 0;
+}
+
+static int read_workload_file(const char *name, struct workload *workload)
+{
+	char problem[512];
+	FILE *file = fopen(name, "re");
+	int status;
+
+	if (!file)
+		return command_complain("--workload '%s': no workload of that name, and no file: %s",
+					name, strerror(errno));
+	status = workload_read(file, name, workload, problem, sizeof(problem));
+	(void)fclose(file); /* only read */
+	return status ? command_complain("%s", problem) : 0;
+}
+
+static int read_workload(struct reading *reading)
+{
+	struct bench_options *options = reading->options;
+	int status;
+
+	if (!options->workload_name)
+		return 0;
+	status = workload_builtin(options->workload_name, reading->passes ? reading->passes : 100,
+				  &options->workload);
+	if (status < 0)
+		return command_complain("--workload: out of memory");
+	if (status == 0)
+		return 0;
+	status = read_workload_file(options->workload_name, &options->workload);
+	if (status == 0 && reading->passes)
+		workload_limit(&options->workload, reading->passes);
+	return status;
+}
+
+/* What can be checked only when all options are known. */
+static int finish(struct reading *reading)
+{
+	struct bench_options *options = reading->options;
+	int status = check_pairs(reading);
+
+	if (status == 0 && !options->nsizes)
+		status = read_sizes(default_sizes, options);
+	if (status == 0 && !options->workload_name)
+		status = check_sizes(options);
+	if (status == 0)
+		status = read_workload(reading);
+	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
+	return status;
+}
+
+int bench_options_parse(int argc, char **argv, struct bench_options *ret_options)
+{
+	struct reading reading = { .options = ret_options };
+	int option;
+	int status = 0;
+
+	*ret_options = (struct bench_options){ .nranks = 2, .dtype = BELAY_BF16, .op = BELAY_SUM,
+					       .iterations = 200, .warmup = 20 };
+	opterr = 0;
+	while (status == 0 &&
+	       (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+		if (option < OPT_BACKEND)
+			return command_bad_option(option, argv);
+		reading.given |= 1u << (option - OPT_BACKEND);
+		status = read_option(option, optarg, &reading);
+		if (ret_options->help || ret_options->version)
+			return status;
+	}
+	if (status == 0 && optind < argc)
+		status = command_complain("unexpected operand '%s'", argv[optind]);
+	if (status == 0)
+		status = finish(&reading);
+	return status;
+}
+
+void bench_options_free(struct bench_options *options)
+{
+	workload_free(&options->workload);
+}
+
+static struct bench_step sweep_step(const struct bench_options *options, uint64_t bytes)
+{
+	return (struct bench_step){ .passes = 1, .calls = options->iterations,
+				    .warmup = options->warmup,
+				    .count = bytes / belay_dtype_bytes(options->dtype),
+				    .dtype = options->dtype };
+}
+
+static struct bench_step workload_step(const struct workload_line *line)
+{
+	return (struct bench_step){ .passes = line->passes, .calls = line->calls,
+				    .count = line->count, .gap_ns = line->gap_ns,
+				    .dtype = line->dtype, .in_passes = 1 };
+}
+
+int bench_options_steps(const struct bench_options *options, struct bench_step **ret_steps,
+			uint32_t *ret_nsteps)
+{
+	size_t n = options->workload_name ? options->workload.nlines : options->nsizes;
+	struct bench_step *steps = calloc(n, sizeof(*steps));
+
+	if (!steps)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		steps[i] = options->workload_name ? workload_step(&options->workload.lines[i]) :
+						    sweep_step(options, options->sizes[i]);
+	*ret_steps = steps;
+	*ret_nsteps = (uint32_t)n;
+	return 0;
+}

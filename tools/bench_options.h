@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of belay-bench. */
+#ifndef BELAY_TOOLS_BENCH_OPTIONS_H
+#define BELAY_TOOLS_BENCH_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/bench_job.h"
+#include "tools/bench_workload.h"
+#include "tools/command_line.h"
+
+#define BENCH_SIZES_MAX 256
+#define BENCH_SIZE_MAX (UINT64_C(1) << 36)
+
+enum bench_backend { BENCH_AUTO = 0, BENCH_HOST = 1, BENCH_CUDA = 2 };
+
+struct bench_options {
+	enum bench_backend backend;
+	uint32_t nranks;
+	uint64_t sizes[BENCH_SIZES_MAX]; /* bytes */
+	uint32_t nsizes;
+	enum belay_dtype dtype;
+	enum belay_op op;
+	uint64_t iterations, warmup;
+	int graph, in_place, region_buffers, pin;
+	enum belay_algorithm algorithm; /* 0: the library chooses */
+	const char *tune;               /* file to write; NULL: none */
+	const char *workload_name;      /* NULL: sizes are swept */
+	struct workload workload;       /* owned */
+	uint64_t first_seq;             /* 0: not given */
+	enum command_format format;
+	int help, version;
+};
+
+/*
+ * Reads the command line. Options that are settings of the library (--paths, --fault, --log-dir) are checked and go
+ * into the environment, for the ranks. Returns 0; or COMMAND_USAGE, and what is wrong has been said.
+ * bench_options_free() after either.
+ */
+int bench_options_parse(int argc, char **argv, struct bench_options *ret_options);
+void bench_options_free(struct bench_options *options);
+
+/* The steps that the options ask for; the caller's to free. Returns 0, or -1 without memory. */
+int bench_options_steps(const struct bench_options *options, struct bench_step **ret_steps,
+			uint32_t *ret_nsteps);
+
+extern const char bench_help[];
+
+#endif /* BELAY_TOOLS_BENCH_OPTIONS_H */

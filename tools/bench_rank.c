@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "tools/bench_rank.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/bench_data.h"
+#include "tools/command_line.h"
+
+/* Wrong results that a rank tells one by one; the rest is counted. */
+#define WRONG_TOLD 5
+#define BUFFER_ALIGNMENT 4096
+
+/* One rank's run. */
+struct run {
+	struct bench_job *job;
+	struct bench_rank *out;
+	uint32_t rank;
+	struct belay_comm *comm;
+	void *pool[BENCH_DTYPES]; /* this rank's input, in memory of its own */
+	char *send, *recv;        /* the same buffer in place */
+	uint64_t seq;             /* of the next call */
+	uint64_t calls_done;      /* timed ones */
+	uint64_t ready_ns;        /* when the rank was done with the call before */
+	/* What recv holds when the next call begins, to see whether a refused call wrote. */
+	const void *held;
+	size_t held_bytes;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* fails only for a clock that does not exist */
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Keeps the first failure; the command tells it. Returns `status`. */
+__attribute__((format(printf, 3, 4)))
+static int failed(struct run *run, int status, const char *format, ...)
+{
+	va_list arguments;
+
+	if (run->out->status)
+		return status;
+	run->out->status = status;
+	va_start(arguments, format);
+	vsnprintf(run->out->error, sizeof(run->out->error), format, arguments);
+	va_end(arguments);
+	return status;
+}
+
+/* This rank to one of the processors that it may use. Without success it runs anywhere. */
+static void pin(uint32_t rank)
+{
+	cpu_set_t allowed, one;
+	int nth;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+		return;
+	nth = (int)(rank % (uint32_t)CPU_COUNT(&allowed));
+	for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || nth--)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		(void)sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
+static int make_pools(struct run *run)
+{
+	for (uint32_t dtype = BELAY_F32; dtype < BENCH_DTYPES; dtype++) {
+		size_t count = run->job->pool_count[dtype];
+
+		if (!count)
+			continue;
+		run->pool[dtype] = malloc(count * belay_dtype_bytes((enum belay_dtype)dtype));
+		if (!run->pool[dtype])
+			return failed(run, BELAY_E_NO_MEMORY, "out of memory for the inputs");
+		data_input((enum belay_dtype)dtype, run->job->seed, (int)run->rank, 0, count,
+			   run->pool[dtype]);
+	}
+	return 0;
+}
+
+static int make_buffer(struct run *run, char **ret_buffer)
+{
+	size_t bytes = (run->job->buffer_bytes / BUFFER_ALIGNMENT + 1) * BUFFER_ALIGNMENT;
+	void *buffer;
+	int status;
+
+	if (run->job->region_buffers) {
+		status = belay_buffer_alloc(run->comm, bytes, &buffer);
+		if (status)
+			return failed(run, status, "belay_buffer_alloc of %zu bytes: %s", bytes,
+				      belay_status_text(status));
+	} else {
+		buffer = aligned_alloc(BUFFER_ALIGNMENT, bytes);
+		if (!buffer)
+			return failed(run, BELAY_E_NO_MEMORY, "out of memory for the buffers");
+		memset(buffer, 0, bytes);
+	}
+	*ret_buffer = buffer;
+	return 0;
+}
+
+static int make_buffers(struct run *run)
+{
+	int status = make_buffer(run, &run->send);
+
+	if (status == 0 && run->job->in_place)
+		run->recv = run->send;
+	else if (status == 0)
+		status = make_buffer(run, &run->recv);
+	return status;
+}
+
+static void free_buffer(struct run *run, void *buffer)
+{
+	/* After a verdict a refusal changes nothing: the communicator goes next. */
+	if (run->job->region_buffers)
+		(void)belay_buffer_free(run->comm, buffer);
+	else
+		free(buffer);
+}
+
+static void free_buffers(struct run *run)
+{
+	if (run->recv != run->send)
+		free_buffer(run, run->recv);
+	free_buffer(run, run->send);
+	for (uint32_t dtype = 0; dtype < BENCH_DTYPES; dtype++)
+		free(run->pool[dtype]);
+}
+
+/* Where in the pools the data of a call stands: another place than that of the call before. */
+static size_t place_of(uint64_t seq)
+{
+	uint64_t place = data_mix(seq) % (BENCH_PLACES / 2) * 2 + (seq & 1);
+
+	return (size_t)place * BENCH_PLACE_BYTES;
+}
+
+static void print_element(char *text, size_t size, const void *at, size_t bytes)
+{
+	size_t used = 0;
+
+	/* The bits, highest byte first. */
+	for (size_t i = bytes; i-- > 0 && used + 3 < size;)
+		used += (size_t)snprintf(text + used, size - used, "%02x",
+					 ((const unsigned char *)at)[i]);
+}
+
+static void tell_wrong(const struct run *run, const char *expected, size_t count, size_t element)
+{
+	char is[20] = "", should[20] = "";
+	size_t at = 0;
+
+	while (at < count && !memcmp(run->recv + at * element, expected + at * element, element))
+		at++;
+	print_element(is, sizeof(is), run->recv + at * element, element);
+	print_element(should, sizeof(should), expected + at * element, element);
+	command_error("rank %" PRIu32 ": seq %" PRIu64 ": wrong result: element %zu of %zu is 0x%s, "
+		      "the rank-order result is 0x%s", run->rank, run->seq, at, count, is, should);
+}
+
+static void check_result(struct run *run, const struct bench_step *step, const char *expected,
+			 struct bench_step_result *result)
+{
+	size_t element = belay_dtype_bytes((enum belay_dtype)step->dtype);
+
+	if (memcmp(run->recv, expected, step->count * element) == 0)
+		return;
+	result->wrong++;
+	if (run->out->wrong++ < WRONG_TOLD)
+		tell_wrong(run, expected, step->count, element);
+}
+
+/* Has a call that was refused for a mismatch left its output alone? */
+static void check_untouched(struct run *run, const void *input, size_t bytes)
+{
+	const void *held = run->job->in_place ? input : run->held;
+	size_t held_bytes = run->job->in_place ? bytes : run->held_bytes;
+
+	if (!held || memcmp(run->recv, held, held_bytes) == 0)
+		return;
+	run->out->output_touched = 1;
+	command_error("rank %" PRIu32 ": seq %" PRIu64 ": the call was refused, yet its output was "
+		      "written", run->rank, run->seq);
+}
+
+/* The rank computes: its checking and its next input count as such; the rest it spins. */
+static void compute(const struct run *run, const struct bench_step *step)
+{
+	if (step->gap_ns) {
+		while (now_ns() - run->ready_ns < step->gap_ns)
+			;
+	}
+}
+
+/* Makes one call and checks it. ret_ns: its duration. */
+static int make_call(struct run *run, const struct bench_step *step,
+		     struct bench_step_result *result, uint64_t *ret_ns)
+{
+	size_t bytes = step->count * belay_dtype_bytes((enum belay_dtype)step->dtype);
+	size_t place = place_of(run->seq);
+	const char *input = (char *)run->pool[step->dtype] + place;
+	const char *expected = (char *)bench_at(run->job, run->job->pool_at[step->dtype]) + place;
+	uint64_t start_ns;
+	int status;
+
+	memcpy(run->send, input, bytes);
+	if (step->in_passes)
+		compute(run, step);
+	else if (bench_barrier_wait(&run->job->barrier, run->job->nranks))
+		return failed(run, BELAY_E_STATE, "another rank ended early");
+	start_ns = now_ns();
+	status = belay_allreduce(run->send, run->recv, step->count, (enum belay_dtype)step->dtype,
+				 (enum belay_op)run->job->op, run->comm, NULL);
+	*ret_ns = now_ns() - start_ns;
+	run->ready_ns = start_ns + *ret_ns;
+	if (status == BELAY_E_MISMATCH)
+		check_untouched(run, input, bytes);
+	if (status)
+		return failed(run, status, "seq %" PRIu64 ": %s", run->seq,
+			      belay_status_text(status));
+	check_result(run, step, expected, result);
+	run->held = expected;
+	run->held_bytes = bytes;
+	run->seq++;
+	return 0;
+}
+
+static int make_calls(struct run *run, const struct bench_step *step,
+		      struct bench_step_result *result, uint64_t calls, int timed)
+{
+	uint64_t *kept = bench_calls(run->job, run->rank);
+	uint64_t ns = 0;
+	int status = 0;
+
+	for (uint64_t i = 0; i < calls && status == 0; i++) {
+		status = make_call(run, step, result, &ns);
+		if (status || !timed)
+			continue;
+		kept[run->calls_done++] = ns;
+		/* Release: the command reads durations up to this number, also while we run. */
+		atomic_store_explicit(&run->out->calls_done, run->calls_done, memory_order_release);
+	}
+	return status;
+}
+
+static int make_pass(struct run *run, const struct bench_step *step,
+		     struct bench_step_result *result, uint64_t number)
+{
+	uint64_t start_ns = now_ns();
+	int status = belay_pass_begin(run->comm, NULL);
+
+	run->ready_ns = start_ns;
+	if (status)
+		return failed(run, status, "beginning of pass %" PRIu64 ": %s", number + 1,
+			      belay_status_text(status));
+	status = make_calls(run, step, result, step->calls, 1);
+	if (status)
+		return status;
+	status = belay_pass_end(run->comm, NULL);
+	if (status)
+		return failed(run, status, "commit of pass %" PRIu64 ": %s", number + 1,
+			      belay_status_text(status));
+	bench_passes(run->job, run->rank)[number] = now_ns() - start_ns;
+	/* Release: as for calls. */
+	atomic_store_explicit(&run->out->passes_done, number + 1, memory_order_release);
+	return 0;
+}
+
+/* Adds to a step's result what has come to the statistics since `before`. */
+static void note_paths(struct run *run, const struct belay_statistics *before,
+		       struct bench_step_result *result)
+{
+	struct belay_statistics after = { .size = sizeof(after) };
+	struct belay_health health = { .size = sizeof(health) };
+
+	if (belay_comm_statistics(run->comm, &after) || belay_comm_health(run->comm, &health))
+		return; /* then the row names no path */
+	for (int path = 0; path < 8; path++)
+		result->calls_by_path[path] = after.calls_by_path[path] -
+					      before->calls_by_path[path];
+	result->algorithm = health.last_algorithm;
+}
+
+static int make_step(struct run *run, const struct bench_step *step,
+		     struct bench_step_result *result)
+{
+	struct belay_statistics before = { .size = sizeof(before) };
+	int status = belay_comm_statistics(run->comm, &before);
+
+	if (status)
+		return failed(run, status, "statistics: %s", belay_status_text(status));
+	if (step->in_passes) {
+		for (uint64_t i = 0; i < step->passes && status == 0; i++)
+			status = make_pass(run, step, result, step->first_pass + i);
+	} else {
+		status = make_calls(run, step, result, step->warmup, 0);
+		if (status == 0)
+			status = make_calls(run, step, result, step->calls, 1);
+	}
+	note_paths(run, &before, result);
+	return status;
+}
+
+static int make_steps(struct run *run)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < run->job->nsteps && status == 0; i++)
+		status = make_step(run, &bench_steps(run->job)[i],
+				   bench_result(run->job, run->rank, i));
+	return status;
+}
+
+static void report_statistics(struct run *run)
+{
+	struct belay_statistics statistics = { .size = sizeof(statistics) };
+
+	if (belay_comm_statistics(run->comm, &statistics))
+		return;
+	run->out->rescued_seqs = statistics.rescued_seqs;
+	run->out->late_calls = statistics.late_calls;
+	run->out->has_statistics = 1;
+}
+
+static void report_verdict(struct run *run)
+{
+	struct belay_verdict verdict = { .size = sizeof(verdict) };
+
+	if (belay_comm_verdict(run->comm, &verdict))
+		return;
+	run->out->verdict_seq = verdict.seq;
+	run->out->verdict_pass = verdict.pass;
+	run->out->verdict_cause = verdict.cause;
+	run->out->verdict_rank = verdict.rank;
+	snprintf(run->out->verdict_text, sizeof(run->out->verdict_text), "%s", verdict.text);
+	run->out->has_verdict = 1;
+}
+
+static int join(struct run *run)
+{
+	struct belay_config config = BELAY_CONFIG_INIT;
+	int status;
+
+	config.first_seq = run->job->first_seq;
+	run->seq = config.first_seq ? config.first_seq : 1;
+	status = belay_comm_create(&run->comm, &run->job->id, (int)run->rank,
+				   (int)run->job->nranks, &config);
+	if (status)
+		return failed(run, status, "cannot create the communicator: %s: %s",
+			      belay_status_text(status), belay_last_error());
+	return 0;
+}
+
+static void leave(struct run *run)
+{
+	int status = belay_comm_destroy(run->comm);
+
+	if (status)
+		failed(run, status, "end of the communicator: %s", belay_status_text(status));
+}
+
+int bench_rank_run(struct bench_job *job, uint32_t rank)
+{
+	struct run run = { .job = job, .out = bench_rank(job, rank), .rank = rank };
+
+	if (job->pin)
+		pin(rank);
+	if (make_pools(&run) || join(&run))
+		goto out;
+	/* Relaxed: for progress only. */
+	atomic_store_explicit(&run.out->stage, BENCH_CALLING, memory_order_relaxed);
+	if (make_buffers(&run) == 0)
+		(void)make_steps(&run); /* what failed stands in the job */
+	bench_barrier_break(&job->barrier);
+	report_statistics(&run);
+	report_verdict(&run);
+	free_buffers(&run);
+	leave(&run);
+out:
+	bench_barrier_break(&job->barrier);
+	atomic_store_explicit(&run.out->stage, BENCH_ENDED, memory_order_relaxed);
+	return run.out->status ? 1 : 0;
+}
