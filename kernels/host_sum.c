@@ -139,7 +139,7 @@ static uint64_t reduce_tail(host_sum_reduce *reduce, const struct host_sum_job *
 		memcpy((unsigned char *)job->destinations[d] + at, result, bytes);
 	/* A tail shorter than a word is not touched: the word is not all the caller's. */
 	if (bytes >= sizeof(uint64_t))
-		host_sum_touch_line(job, at);
+		host_sum_touch_line(job, at, 0);
 	return digest;
 }
 

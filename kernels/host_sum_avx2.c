@@ -13,6 +13,11 @@
 
 #include "kernels/host_sum_vectors.h"
 
+STEP int any_nan(v_f32 a, v_f32 b)
+{
+	return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q)) != 0;
+}
+
 STEP struct two_f32 f16_widen(v_u8 raw)
 {
 	__m256i halves = (__m256i)raw;

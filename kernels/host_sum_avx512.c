@@ -12,6 +12,11 @@
 
 #include "kernels/host_sum_vectors.h"
 
+STEP int any_nan(v_f32 a, v_f32 b)
+{
+	return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q) != 0;
+}
+
 STEP struct two_f32 f16_widen(v_u8 raw)
 {
 	__m512i halves = (__m512i)raw;

@@ -52,10 +52,10 @@ static HOST_SUM_INLINE void host_sum_touch_word(const unsigned char *line)
 	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed), memory_order_relaxed);
 }
 
-/* Touches the line at byte `at` of each source that `touch` names. */
-static HOST_SUM_INLINE void host_sum_touch_line(const struct host_sum_job *job, size_t at)
+/* Touches the line at byte `at` of each source from `first` on that `touch` names. */
+static HOST_SUM_INLINE void host_sum_touch_line(const struct host_sum_job *job, size_t at, unsigned first)
 {
-	for (uint64_t left = job->touch; left; left &= left - 1)
+	for (uint64_t left = job->touch >> first << first; left; left &= left - 1)
 		host_sum_touch_word((const unsigned char *)job->sources[__builtin_ctzll(left)] + at);
 }
 

@@ -21,7 +21,8 @@ STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int o
 
 	for (size_t at = 0; at < lines * HOST_SUM_LINE; at += HOST_SUM_LINE) {
 #pragma GCC unroll 4
-		for (size_t k = at; k < at + HOST_SUM_LINE; k += HOST_SUM_WIDTH) {
+		for (size_t i = 0; i < HOST_SUM_LINE / HOST_SUM_WIDTH; i++) {
+			size_t k = at + i * HOST_SUM_WIDTH;
 			ACCUMULATOR sum = OF_DTYPE(widen)(vector_load(first + k));
 			v_u8 result;
 
@@ -35,7 +36,12 @@ STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int o
 			store_to_others(job, ndestinations, k, result);
 			digest += (v_u64)result;
 		}
-		host_sum_touch_line(job, at);
+		if (job->touch & 1u)
+			host_sum_touch_word(first + at);
+		if (job->touch & 2u)
+			host_sum_touch_word(second + at);
+		if (nsources > 2)
+			host_sum_touch_line(job, at, 2);
 	}
 	return digest_of_lanes(digest);
 }
