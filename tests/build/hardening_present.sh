@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The hardening flags have reached the ELF files: a misspelt variable in configure.ac would drop them unseen.
+. "$top_srcdir/tests/support/tap.sh"
+
+library=$top_builddir/.libs/libbelay.so
+
+has()
+{
+	pattern=$1
+	shift
+	readelf -W "$@" | grep -q "$pattern"
+}
+
+has_not()
+{
+	! has "$@"
+}
+
+tap_is "all symbols are bound at load time" has 'BIND_NOW' -d "$library"
+tap_is "the relocations are read-only after that" has 'GNU_RELRO' -l "$library"
+tap_is "the stack is not executable" has 'GNU_STACK.* RW ' -l "$library"
+tap_is "nothing is both writable and executable" has_not 'LOAD.* RWE ' -l "$library"
+tap_is "no text needs relocation" has_not 'TEXTREL' -d "$library"
+tap_is "no search path is built in" has_not 'RPATH\|RUNPATH' -d "$library"
+tap_is "stacks are guarded" has '__stack_chk_fail' --dyn-syms "$library"
+tap_is "the library has its name and version" has 'SONAME.*libbelay\.so\.0' -d "$library"
+tap_end
