@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layout of the control segment; see control_segment.h. */
+#include "runtime/group/control_segment.h"
+
+#include <string.h>
+
+#include "trace/trace.h"
+
+#define PAGE 4096u
+
+static size_t round_up(size_t value, size_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static size_t rank_offset(void)
+{
+	return round_up(sizeof(struct control_head), LINE);
+}
+
+static size_t ring_offset(uint32_t nranks)
+{
+	return round_up(rank_offset() + nranks * sizeof(struct control_rank), PAGE);
+}
+
+size_t control_segment_bytes(uint32_t nranks)
+{
+	return round_up(ring_offset(nranks) + nranks * trace_ring_bytes(nranks), PAGE);
+}
+
+void control_segment_place(void *memory, uint32_t nranks, struct control_segment *ret_segment)
+{
+	char *base = memory;
+
+	ret_segment->head = memory;
+	ret_segment->rank = (struct control_rank *)(void *)(base + rank_offset());
+	ret_segment->rings = base + ring_offset(nranks);
+	ret_segment->bytes = control_segment_bytes(nranks);
+}
+
+void control_segment_fill(const struct control_segment *segment, uint32_t nranks, const char *comm_id)
+{
+	struct control_head *head = segment->head;
+
+	head->version = CONTROL_VERSION;
+	head->nranks = nranks;
+	head->bytes = segment->bytes;
+	head->rank_offset = rank_offset();
+	head->ring_offset = ring_offset(nranks);
+	head->ring_bytes = trace_ring_bytes(nranks);
+	strncpy(head->comm_id, comm_id, sizeof(head->comm_id) - 1);
+	head->magic = CONTROL_MAGIC;
+}
+
+void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid)
+{
+	/* Relaxed throughout: nobody reads before the creation's barrier, which orders these stores. */
+	atomic_store_explicit(&rank->staged, turn_before, memory_order_relaxed);
+	atomic_store_explicit(&rank->pushed, turn_before, memory_order_relaxed);
+	atomic_store_explicit(&rank->results, turn_before, memory_order_relaxed);
+	atomic_store_explicit(&rank->done, turn_before, memory_order_relaxed);
+	atomic_store_explicit(&rank->seq, turn_before, memory_order_relaxed);
+	atomic_store_explicit(&rank->done_seq, turn_before, memory_order_relaxed);
+	atomic_store_explicit(&rank->pid, pid, memory_order_relaxed);
+	atomic_store_explicit(&rank->state, CONTROL_JOINED, memory_order_release);
+}
+
+int control_segment_check(const void *memory, size_t bytes, struct control_segment *ret_segment)
+{
+	const struct control_head *head = memory;
+
+	if (bytes < sizeof(*head) || head->magic != CONTROL_MAGIC ||
+	    head->version != CONTROL_VERSION || head->nranks < 1 || head->nranks > BELAY_RANKS_MAX)
+		return 0;
+	if (head->bytes != bytes || bytes != control_segment_bytes(head->nranks))
+		return 0;
+	/* Read only from here on; the cast is for the shared struct. */
+	control_segment_place((void *)(uintptr_t)memory, head->nranks, ret_segment);
+	return 1;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control segment: what the ranks of one communicator know of each other. One sealed memfd,
+ * mapped by all, zero when it is created; every field has one writer unless it says otherwise.
+ *
+ * Progress is counted in turns. A turn is one exchange through a slot; a call takes one turn, a
+ * call larger than a slot takes several in a row. The ranks agree on the turns of a call because
+ * they agree on its signature. So a communicator that makes no large calls has turn == seq.
+ *
+ * Ordering contract [PROGRESS]
+ *
+ *   calling thread of a rank               any thread of any rank
+ *   plain stores: slot, call description
+ *   (1) store-release of a step word --->  (2) load-acquire of the step word
+ *                                          plain loads of the slot and the description
+ *
+ * If (2) reads turn t or a later one, the reader sees what was stored before (1) for t. It may
+ * use that data until every rank is done with t: only then can the writer be in turn t + 2, whose
+ * slot and description are the same memory (invariant 4). Step words only grow.
+ *
+ * Ordering contract [VERDICT], rules V1 to V3 and C1
+ *
+ *   proposer, or anyone who settles        rank that commits or goes on
+ *   (1) CAS of the verdict word            (3) loads or stores of done words
+ *   fence seq_cst                          fence seq_cst
+ *   (2) loads of all done words            (4) load of the verdict word
+ *
+ * Either (2) sees the done words that (3) saw or stored, or (4) sees the proposal of (1): a
+ * proposal is never decided behind the back of a commit that did not see it.
+ */
+#ifndef BELAY_RUNTIME_GROUP_CONTROL_SEGMENT_H
+#define BELAY_RUNTIME_GROUP_CONTROL_SEGMENT_H
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/belay.h"
+
+#define CONTROL_MAGIC UINT64_C(0x31676573796c6562) /* "belyseg1" */
+#define CONTROL_VERSION 1
+#define CONTROL_NAME "belay-control" /* of the memfd, as seen in /proc/PID/fd */
+#define CONTROL_TEXT_BYTES 320
+#define LINE 64
+
+/* What a rank called with, so that others can name both signatures of a mismatch. */
+struct control_call {
+	uint64_t seq;
+	uint64_t count;
+	uint64_t pass;
+	uint64_t last_turn; /* of the call that this turn belongs to */
+	uint32_t index;
+	uint32_t signature;
+	uint8_t dtype;
+	uint8_t op;
+	uint8_t reserved[6];
+};
+
+/* Why a rank proposes a verdict. Written before its proposal (V1), not changed once that is decided. */
+struct control_cause {
+	uint64_t turn;
+	uint64_t seq;
+	uint64_t pass;
+	int32_t culprit;
+	uint32_t cause; /* enum belay_cause */
+	char text[CONTROL_TEXT_BYTES];
+};
+
+/* The agreed id for the survivors, see survivors.c. */
+struct control_heirs {
+	uint64_t mask;
+	unsigned char id[sizeof(struct belay_unique_id)];
+};
+
+enum control_rank_state { CONTROL_ABSENT = 0, CONTROL_JOINED = 1, CONTROL_LEFT = 2 };
+
+/* One rank's words. Groups stand on lines of their own by who writes and who reads. */
+struct control_rank {
+	/* Written by the rank's calling thread in every call; read by peers only when something is wrong,
+	 * at commits, and by belay-info. */
+	alignas(LINE) _Atomic uint64_t staged; /* turn whose input stands whole in the slot */
+	_Atomic uint64_t pushed;               /* turn whose arrival headers have been issued */
+	_Atomic uint64_t results;              /* turn whose results have been pushed (or never will be) */
+	_Atomic uint64_t done;                 /* turn whose output is complete */
+	_Atomic uint64_t seq;                  /* last call begun */
+	_Atomic uint64_t done_seq;             /* last call finished */
+	_Atomic uint64_t pass;                 /* last pass begun */
+	_Atomic uint64_t in_call;              /* 1 from entry to return */
+
+	/* By turn parity; published by `staged`. */
+	alignas(LINE) struct control_call call[2];
+
+	/* Written by peers that sleep waiting for this rank: bit r for rank r. Read by this rank at the
+	 * end of each call. See wait.c, contract [SLEEP]. */
+	alignas(LINE) _Atomic uint64_t sleepers;
+	/* This rank's futex: counted up by whoever wakes it. */
+	alignas(LINE) _Atomic uint32_t bell;
+
+	/* Written by the rank's watcher. */
+	alignas(LINE) _Atomic uint64_t heartbeat_ns;
+	_Atomic uint64_t progress_ns; /* when the watcher last saw `done` move */
+	_Atomic uint32_t state;       /* enum control_rank_state */
+	_Atomic int32_t pid;
+	_Atomic uint64_t missing;     /* past the soft deadline: ranks waited for; 0: none */
+	/* Members of the rescues this rank began, by (turn + attempt) parity; written before the CAS. */
+	_Atomic uint64_t rescue_members[2];
+
+	alignas(LINE) struct control_cause cause;
+	alignas(LINE) _Atomic uint32_t heir_asked; /* 1: asks for survivors */
+	struct control_heirs heirs;
+};
+
+struct control_head {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t nranks;
+	uint64_t bytes;       /* of the whole segment */
+	uint64_t rank_offset; /* of struct control_rank [nranks] */
+	uint64_t ring_offset; /* of the trace rings */
+	uint64_t ring_bytes;  /* of one rank's rings */
+	uint64_t heartbeat_period_ns;
+	uint32_t usable_paths; /* bit 1 << enum belay_path: agreed at creation */
+	uint32_t first_path;   /* enum belay_path chosen at creation */
+	char comm_id[40];
+
+	/* The verdict word; changed only by compare-and-swap, see outcome/verdict.h. */
+	alignas(LINE) _Atomic uint64_t verdict;
+	/* The rescue word; changed only by compare-and-swap, see outcome/verdict.h. */
+	alignas(LINE) _Atomic uint64_t rescue;
+	/* Dead ranks; bits are only added, by any watcher. */
+	alignas(LINE) _Atomic uint64_t dead;
+	/* Rescued turns, each counted once by the CAS that raised `rescued_last`. */
+	alignas(LINE) _Atomic uint64_t rescued_count;
+	_Atomic uint64_t rescued_last;
+	/* 1 + the rank whose `heirs` are agreed; 0: none yet. CAS from 0. */
+	alignas(LINE) _Atomic uint32_t heir_of;
+};
+
+static_assert(offsetof(struct control_rank, call) == LINE, "the step words fill one line");
+static_assert(sizeof(struct control_rank) % LINE == 0, "ranks do not share lines");
+
+struct control_segment {
+	struct control_head *head;
+	struct control_rank *rank; /* nranks of them */
+	void *rings;
+	size_t bytes;
+};
+
+/* Bytes of the segment of nranks ranks, a multiple of the page size. */
+size_t control_segment_bytes(uint32_t nranks);
+
+/* Points into a mapping; the caller's memory. */
+void control_segment_place(void *memory, uint32_t nranks, struct control_segment *ret_segment);
+
+/* Rank 0 fills the head once, before the others look (rendezvous_barrier orders that). */
+void control_segment_fill(const struct control_segment *segment, uint32_t nranks, const char *comm_id);
+
+/* Every rank presets its own words: the turn before the first. */
+void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid);
+
+/* True when a foreign mapping is a control segment that this code can read (belay-info). */
+int control_segment_check(const void *memory, size_t bytes, struct control_segment *ret_segment);
+
+#endif /* BELAY_RUNTIME_GROUP_CONTROL_SEGMENT_H */
