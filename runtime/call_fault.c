@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See call_fault.h. */
+#include "runtime/call_fault.h"
+
+#include "runtime/path/host_path.h"
+
+static enum fault_kind due(const struct belay_comm *comm, uint64_t seq, enum fault_point at)
+{
+	return fault_due(&comm->faults, (int)comm->rank, seq, at, NULL);
+}
+
+enum fault_kind host_path_push_fault(const struct belay_comm *comm, const struct call *call)
+{
+	enum fault_kind kind = due(comm, call->seq, FAULT_AT_PUSH);
+
+	if (kind == FAULT_NONE)
+		kind = due(comm, call->seq, FAULT_AT_STAGE);
+	return kind == FAULT_DROP || kind == FAULT_FLAG || kind == FAULT_CORRUPT ? kind
+										 : FAULT_NONE;
+}
+
+/* Another type of the same size, so that no buffer is overrun. */
+static int other_dtype(int dtype)
+{
+	static const uint8_t other[] = {
+		[BELAY_F32] = BELAY_I32, [BELAY_I32] = BELAY_F32,  [BELAY_F64] = BELAY_I64,
+		[BELAY_I64] = BELAY_F64, [BELAY_F16] = BELAY_BF16, [BELAY_BF16] = BELAY_F16,
+		[BELAY_U8] = BELAY_I8,	 [BELAY_I8] = BELAY_U8,
+	};
+
+	return other[dtype];
+}
+
+/* A whole call that the program did not make; one element of scratch. */
+static void extra_call(struct belay_comm *comm, const struct call *call)
+{
+	uint64_t scratch = 0;
+	struct call extra = {
+		.send = &scratch,
+		.recv = &scratch,
+		.count = 1,
+		.element_bytes = call->element_bytes,
+		.dtype = call->dtype,
+		.op = call->op,
+		.seq = ++comm->seq,
+		.pass = comm->pass_open ? comm->pass : 0,
+		.index = comm->pass_open ? comm->index++ : 0,
+		.record = trace_call_slot(comm->trace),
+	};
+
+	/* The record is not committed: the program's own call will use the slot. */
+	extra.record->start_ns = 0;
+	extra.signature = call_signature(1, extra.dtype, extra.op, extra.pass, extra.index);
+	(void)comm->path->allreduce(comm, &extra); /* its failure is the next call's too */
+}
+
+enum call_fault call_fault_before(struct belay_comm *comm, struct call *call)
+{
+	switch (due(comm, comm->seq + 1, FAULT_AT_STAGE)) {
+	case FAULT_SKIP:
+		return CALL_FAULT_SKIP;
+	case FAULT_EXTRA:
+		extra_call(comm, call);
+		break;
+	case FAULT_COUNT:
+		call->count -= call->count > 0;
+		break;
+	case FAULT_DTYPE:
+		call->dtype = other_dtype(call->dtype);
+		break;
+	case FAULT_OP:
+		call->op = call->op == BELAY_PROD ? BELAY_SUM : call->op + 1;
+		break;
+	default:
+		break;
+	}
+	return CALL_FAULT_GO_ON;
+}
+
+void call_fault_begun(struct belay_comm *comm, struct call *call)
+{
+	/* The place of the next call: what a rank that has swapped the two would sign. */
+	if (due(comm, call->seq, FAULT_AT_STAGE) == FAULT_SWAP)
+		call->signature = call_signature(call->count, call->dtype, call->op, call->pass,
+						 call->index + 1);
+	fault_act(&comm->faults, (int)comm->rank, call->seq, FAULT_AT_STAGE);
+}

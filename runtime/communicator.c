@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Creation and destruction of a communicator.
+ *
+ *   settings and faults read      -> bad ones are errors before anybody is met
+ *   rendezvous_begin()            all ranks are there and agree; memory and sockets received
+ *   prepare_memory()              control segment and regions mapped, own words preset
+ *   self_test()                   each rank writes to each peer, each owner verifies; barriers between
+ *   rendezvous_agree()            the paths that work everywhere; the same choice on all ranks
+ *   start()                       trace and watcher
+ *   rendezvous_end()              nobody returns before all are ready
+ */
+#include "config.h"
+
+#include "runtime/communicator.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/clock.h"
+#include "runtime/group/environment_id.h"
+#include "runtime/group/shared_memory.h"
+#include "runtime/group/unique_id.h"
+#include "runtime/outcome/verdict.h"
+#include "runtime/outcome/rescue.h"
+#include "runtime/outcome/watcher.h"
+#include "runtime/path/choose_path.h"
+#include "runtime/path/path.h"
+#include "runtime/wait.h"
+
+/* About 40 ns a poll: 80 us before the first yield where every rank has a core, 1 us where they share. */
+#define SPIN_POLLS 2000
+#define SPIN_POLLS_SHARED 20
+#define YIELD_NS NS_PER_MS
+/* Used until belay-bench --tune says better; see docs/performance.md. */
+#define TWOSHOT_FROM_BYTES 32768
+
+/* What only a creation needs. */
+struct creation {
+	struct belay_comm *comm;
+	struct rendezvous *meeting;
+	const char *place; /* where to meet */
+	uint8_t secret[16];
+	char agree[2048];
+	uint32_t usable;
+	char reason[500];
+};
+
+/* ---- a communicator that has met nobody yet ---------------------------------------------------- */
+
+static void free_comm(struct belay_comm *comm)
+{
+	if (!comm)
+		return;
+	settings_free(&comm->settings);
+	mailbox_destroy(&comm->mailbox);
+	if (comm->fork_cookie)
+		(void)munmap((void *)(uintptr_t)comm->fork_cookie, sizeof(uint32_t));
+	cause_chain_free(comm->causes);
+	free(comm);
+}
+
+/* A page that reads 0 in a forked child, whatever the parent wrote. */
+static int make_fork_cookie(struct belay_comm *comm)
+{
+	uint32_t *cookie = mmap(NULL, sizeof(*cookie), PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (cookie == MAP_FAILED)
+		return BELAY_E_NO_MEMORY;
+	*cookie = 1;
+	comm->fork_cookie = cookie;
+	/* Kernels before 4.14 do not know it; then a child is not told apart, as documented. */
+	(void)madvise(cookie, sizeof(*cookie), MADV_WIPEONFORK);
+	return 0;
+}
+
+static int new_comm(const struct belay_config *config, int rank, struct belay_comm **ret_comm)
+{
+	struct belay_comm *comm = aligned_alloc(LINE, (sizeof(*comm) + LINE - 1) / LINE * LINE);
+	struct cause_config causes = { .level = BELAY_LOG_WARN, .rank = rank };
+	int status;
+
+	if (!comm)
+		return BELAY_E_NO_MEMORY;
+	memset(comm, 0, sizeof(*comm));
+	mailbox_init(&comm->mailbox);
+	if (config) {
+		causes.log = config->log;
+		causes.log_user = config->log_user;
+	}
+	comm->causes = cause_chain_create(&causes);
+	status = comm->causes ? make_fork_cookie(comm) : BELAY_E_NO_MEMORY;
+	if (status) {
+		free_comm(comm);
+		return status;
+	}
+	comm->members.control_fd = comm->members.region_fd = -1;
+	for (int r = 0; r < BELAY_RANKS_MAX; r++)
+		comm->members.pidfd[r] = comm->members.link[r] = -1;
+	*ret_comm = comm;
+	return 0;
+}
+
+/* Takes settings over into the struct; they may say where to meet, so this comes first. */
+static int load_settings(struct belay_comm *comm, const struct belay_config *config)
+{
+	int status = settings_load(config, &comm->settings, comm->causes);
+
+	if (status)
+		return status;
+	cause_chain_set_level(comm->causes, comm->settings.log_level);
+	comm->first_seq = 1;
+	if (config && config->size >= sizeof(*config) && config->first_seq)
+		comm->first_seq = config->first_seq;
+	if (comm->first_seq > VERDICT_TURN_MAX / 2)
+		return BELAY_E_ARGUMENT;
+	return faults_parse(comm->settings.text[SETTING_fault], &comm->faults, comm->causes);
+}
+
+static void plan_waiting(struct belay_comm *comm)
+{
+	cpu_set_t allowed;
+	unsigned cores = 1;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+		cores = (unsigned)CPU_COUNT(&allowed);
+	/* A rank that has been pinned says nothing about the others: count what the machine has. */
+	if (cores == 1 && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+		cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	comm->spin_polls = comm->nranks <= cores ? SPIN_POLLS : SPIN_POLLS_SHARED;
+	comm->yield_ns = comm->settings.late_ns < YIELD_NS ? comm->settings.late_ns : YIELD_NS;
+}
+
+static int plan(struct creation *c, int rank, int nranks)
+{
+	struct belay_comm *comm = c->comm;
+	struct tuning *tuning = &comm->tuning;
+	size_t used;
+	int status;
+
+	comm->rank = (unsigned)rank;
+	comm->nranks = (unsigned)nranks;
+	comm->turn = comm->seq = comm->first_seq - 1;
+	plan_waiting(comm);
+	tuning->twoshot_from_bytes = nranks == 2 ? UINT64_MAX : TWOSHOT_FROM_BYTES;
+	status = tuning_load(comm->settings.text[SETTING_tune], comm->nranks, tuning, comm->causes);
+	if (status == 0)
+		status = settings_agree_text(&comm->settings, c->agree, sizeof(c->agree));
+	if (status)
+		return status;
+	used = strlen(c->agree);
+	snprintf(c->agree + used, sizeof(c->agree) - used,
+		 "first_seq=%" PRIu64 "\ntuning=%016" PRIx64 "\n", comm->first_seq, tuning->hash);
+	return 0;
+}
+
+/* ---- meeting ---------------------------------------------------------------------------------- */
+
+static void close_members(struct group_members *members)
+{
+	for (int r = 0; r < BELAY_RANKS_MAX; r++) {
+		if (members->pidfd[r] >= 0)
+			(void)close(members->pidfd[r]);
+		if (members->link[r] >= 0)
+			(void)close(members->link[r]);
+	}
+	if (members->control_fd >= 0)
+		(void)close(members->control_fd);
+	if (members->region_fd >= 0)
+		(void)close(members->region_fd);
+}
+
+static int meet(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	struct region_layout *layout = &comm->region.layout;
+	struct group_members members;
+	struct rendezvous_spec spec = {
+		.meeting = c->place,
+		.rank = (int)comm->rank,
+		.nranks = (int)comm->nranks,
+		.agree_text = c->agree,
+		.control_bytes = control_segment_bytes(comm->nranks),
+		.deadline_ns = clock_now_ns() + comm->settings.start_ns,
+		.faults = &comm->faults,
+	};
+	int status;
+
+	region_layout(comm->nranks, comm->settings.symm_max_bytes, comm->settings.buffer_max_bytes,
+		      layout);
+	spec.region_stride = layout->stride;
+	spec.region_bytes = layout->stride * comm->nranks;
+	spec.region_reserved = layout->reserved_bytes;
+	memcpy(spec.secret, c->secret, sizeof(spec.secret));
+	status = rendezvous_begin(&spec, &c->meeting, &members, comm->causes);
+	if (status)
+		return status;
+	comm->members = members;
+	for (unsigned i = 0; i < 16; i++)
+		snprintf(comm->id + 2 * i, 3, "%02x", members.comm_id[i]);
+	return 0;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void veto(struct creation *c, enum belay_path path, const char *why)
+{
+	size_t used = strlen(c->reason);
+
+	c->usable &= ~(1u << path);
+	snprintf(c->reason + used, sizeof(c->reason) - used, "%s%s: %s", used ? "\n" : "",
+		 belay_path_name(path), why);
+}
+
+static int open_region(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	struct region_layout layout = comm->region.layout;
+	int fd = comm->members.region_fd;
+
+	if (fd < 0)
+		veto(c, BELAY_PATH_HOST, comm->members.region_error);
+	if (faults_armed(&comm->faults) &&
+	    fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_STAGE, NULL) == FAULT_MAP_FAIL) {
+		veto(c, BELAY_PATH_HOST, "mapping the regions failed (injected)");
+		fd = -1;
+	}
+	return region_open(&comm->region, &layout, comm->nranks, comm->rank, fd, comm->causes);
+}
+
+static int prepare_memory(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	size_t bytes = control_segment_bytes(comm->nranks);
+	void *memory = NULL;
+	int status = shared_memory_map(comm->members.control_fd, bytes, &memory, comm->causes);
+
+	if (status)
+		return status;
+	control_segment_place(memory, comm->nranks, &comm->control);
+	comm->own = &comm->control.rank[comm->rank];
+	control_rank_preset(comm->own, comm->turn, (int32_t)getpid());
+	if (comm->rank == 0) {
+		comm->control.head->heartbeat_period_ns = comm->settings.heartbeat_ns;
+		atomic_store_explicit(&comm->control.head->rescued_last, comm->turn,
+				      memory_order_release);
+		control_segment_fill(&comm->control, comm->nranks, comm->id);
+	}
+	return open_region(c);
+}
+
+/* The owner verifies what its peers stored: a writer's own view proves nothing (F07). */
+static int self_test(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	bool spoil = faults_armed(&comm->faults) &&
+		     fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_STAGE, NULL) ==
+			     FAULT_SELFTEST;
+	char why[64];
+	int status = rendezvous_barrier(c->meeting), wrong;
+
+	if (status)
+		return status;
+	if (comm->region.base)
+		region_selftest_write(&comm->region, comm->members.generation, spoil);
+	status = rendezvous_barrier(c->meeting);
+	if (status)
+		return status;
+	wrong = comm->region.base
+			? region_selftest_verify(&comm->region, comm->members.generation)
+			: -1;
+	if (wrong >= 0) {
+		snprintf(why, sizeof(why), "self-test: what rank %d stored is not here", wrong);
+		veto(c, BELAY_PATH_HOST, why);
+	}
+	return 0;
+}
+
+/* ---- choice and start ------------------------------------------------------------------------- */
+
+static const struct path *const paths[] = { &host_path, &ring_path };
+
+static int agree(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	enum belay_path chosen;
+	uint32_t usable = 0;
+	int status = rendezvous_agree(c->meeting, c->usable, c->reason, &usable, comm->reasons,
+				      sizeof(comm->reasons));
+
+	if (status)
+		return status;
+	status = choose_path(comm->settings.paths, comm->settings.npaths, usable, &chosen);
+	if (status) {
+		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
+			  "no path of BELAY_PATHS=%s works on all ranks%s%s",
+			  comm->settings.text[SETTING_paths], comm->reasons[0] ? "; " : "",
+			  comm->reasons);
+		return status;
+	}
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (paths[i]->id == chosen)
+			comm->path = paths[i];
+	if (comm->rank == 0) {
+		comm->control.head->usable_paths = usable;
+		comm->control.head->first_path = chosen;
+	}
+	return 0;
+}
+
+static void trace_message(void *user, const char *text)
+{
+	cause_message(user, BELAY_LOG_ERROR, text, "%s", text);
+}
+
+static int open_trace(struct belay_comm *comm)
+{
+	struct trace_config config = {
+		.comm_id = comm->id,
+		.rank = comm->rank,
+		.nranks = comm->nranks,
+		.rings = comm->control.rings,
+		.log_dir = comm->settings.text[SETTING_log_dir],
+		.file_bytes_max = comm->settings.log_file_bytes,
+		.files_keep = comm->settings.log_files,
+		.message = trace_message,
+		.message_user = comm->causes,
+	};
+
+	return trace_open(&config, &comm->trace);
+}
+
+static void trace_creation(const struct belay_comm *comm)
+{
+	struct event_record event = {
+		.time_ns = clock_now_ns(),
+		.kind = EVENT_COMM_CREATE,
+		.peer = -1,
+		.path = (uint8_t)comm->path->id,
+		.value = comm->nranks,
+		.mask = comm->control.head->usable_paths,
+	};
+
+	snprintf(event.text, sizeof(event.text), "%s", belay_version());
+	trace_event(comm->trace, &event);
+	if (!comm->reasons[0])
+		return;
+	event.kind = EVENT_PATH_SWITCH;
+	event.value = comm->settings.paths[0];
+	event.seq = comm->first_seq;
+	snprintf(event.text, sizeof(event.text), "%.*s", (int)sizeof(event.text) - 1,
+		 comm->reasons);
+	trace_event(comm->trace, &event);
+}
+
+static int start(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	int status = open_trace(comm);
+
+	if (status)
+		return status;
+	clock_calibrate();
+	status = watcher_start(comm, &comm->watcher);
+	if (status)
+		return status;
+	trace_creation(comm);
+	if (comm->reasons[0])
+		cause_message(comm->causes, BELAY_LOG_WARN, "paths",
+			      "communicator %.8s takes the %s path: %s", comm->id,
+			      belay_path_name(comm->path->id), comm->reasons);
+	return 0;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+/* Gives back everything after the rendezvous, in any state of creation. */
+static void release(struct belay_comm *comm)
+{
+	watcher_stop(comm->watcher);
+	(void)trace_close(comm->trace, clock_now_ns() + comm->settings.destroy_ns);
+	region_close(&comm->region);
+	if (comm->control.head)
+		(void)munmap(comm->control.head, comm->control.bytes);
+	close_members(&comm->members);
+	free_comm(comm);
+}
+
+static int join(struct creation *c)
+{
+	int status = meet(c);
+
+	if (status)
+		return status;
+	c->usable = 1u << BELAY_PATH_HOST | 1u << BELAY_PATH_RING;
+	status = prepare_memory(c);
+	if (status == 0)
+		status = self_test(c);
+	if (status == 0)
+		status = agree(c);
+	if (status == 0)
+		status = start(c);
+	return rendezvous_end(c->meeting, status);
+}
+
+static int fail_creation(struct belay_comm *comm, int status)
+{
+	cause_add(comm->causes, NULL, 0, -1, 0, "creation failed: %s (%s)",
+		  belay_status_text(status), belay_status_name(status));
+	cause_keep_as_last_error(comm->causes);
+	cause_flush(comm->causes, BELAY_LOG_ERROR);
+	release(comm);
+	return status;
+}
+
+static int create(struct creation *c, int rank, int nranks, struct belay_comm **ret_comm)
+{
+	int status = plan(c, rank, nranks);
+
+	if (status == 0)
+		status = join(c);
+	if (status)
+		return fail_creation(c->comm, status);
+	*ret_comm = c->comm;
+	return 0;
+}
+
+int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id *id, int rank,
+		      int nranks, const struct belay_config *config)
+{
+	struct creation c = { 0 };
+	char meeting[UNIQUE_ID_MEETING_BYTES];
+	int status;
+
+	if (!ret_comm || !id || nranks < 1 || nranks > BELAY_RANKS_MAX || rank < 0 ||
+	    rank >= nranks || unique_id_parse(id, meeting, c.secret))
+		return BELAY_E_ARGUMENT;
+	status = new_comm(config, rank, &c.comm);
+	if (status)
+		return status;
+	status = load_settings(c.comm, config);
+	if (status)
+		return fail_creation(c.comm, status);
+	c.place = meeting;
+	return create(&c, rank, nranks, ret_comm);
+}
+
+int belay_comm_create_from_env(struct belay_comm **ret_comm, const struct belay_config *config)
+{
+	struct creation c = { 0 };
+	struct environment_id place;
+	int status;
+
+	if (!ret_comm)
+		return BELAY_E_ARGUMENT;
+	status = new_comm(config, -1, &c.comm);
+	if (status)
+		return status;
+	status = load_settings(c.comm, config);
+	if (status == 0)
+		status = environment_id_read(c.comm->settings.text[SETTING_job], &place,
+					     c.comm->causes);
+	if (status)
+		return fail_creation(c.comm, status);
+	c.place = place.meeting;
+	return create(&c, place.rank, place.nranks, ret_comm);
+}
+
+/* ---- destruction ------------------------------------------------------------------------------ */
+
+/* C3: no peer can need this rank any more. Ranks that have left did this before; a verdict ends all need. */
+static bool not_needed(const struct belay_comm *comm)
+{
+	struct progress progress;
+	uint64_t left = 0;
+
+	if (comm_decided(comm))
+		return true;
+	comm_read_progress(comm, &progress);
+	for (unsigned r = 0; r < comm->nranks; r++)
+		if (atomic_load_explicit(&comm->control.rank[r].state, memory_order_acquire) ==
+		    CONTROL_LEFT)
+			left |= UINT64_C(1) << r;
+	progress.dead |= left;
+	for (unsigned r = 0; r < comm->nranks; r++)
+		if (!(progress.dead >> r & 1) && progress.done[r] < comm->turn)
+			return false;
+	return true;
+}
+
+/* Polls once a millisecond: this is the end, and what is waited for may come without a wake. */
+static int wait_until_not_needed(struct belay_comm *comm)
+{
+	uint64_t deadline = clock_now_ns() + comm->settings.destroy_ns;
+
+	while (!not_needed(comm)) {
+		if (clock_now_ns() >= deadline)
+			return BELAY_E_TIMEOUT;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = NS_PER_MS },
+				NULL);
+	}
+	return 0;
+}
+
+int belay_comm_destroy(struct belay_comm *comm)
+{
+	int status;
+
+	if (!comm)
+		return 0;
+	if (comm_forked(comm))
+		return BELAY_E_FORKED;
+	if (faults_armed(&comm->faults))
+		fault_act(&comm->faults, (int)comm->rank, comm->seq, FAULT_AT_DESTROY);
+	status = wait_until_not_needed(comm);
+	trace_event(comm->trace, &(struct event_record){ .time_ns = clock_now_ns(),
+							 .kind = EVENT_COMM_DESTROY,
+							 .peer = -1,
+							 .value = (int64_t)comm->seq,
+							 .status = (int16_t)status });
+	/* Release: whoever sees that this rank has left sees its last words. */
+	atomic_store_explicit(&comm->own->state, CONTROL_LEFT, memory_order_release);
+	rescue_tell_peers(comm);
+	release(comm);
+	return status;
+}
+
+int belay_comm_abort(struct belay_comm *comm)
+{
+	if (!comm)
+		return BELAY_E_ARGUMENT;
+	if (comm_forked(comm))
+		return BELAY_E_FORKED;
+	atomic_store_explicit(&comm->abort_asked, true, memory_order_release);
+	watcher_kick(comm->watcher);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the pure rules of verdict.h meet the shared words: reading progress, settling, meeting the verdict. */
+#include <string.h>
+
+#include "runtime/communicator.h"
+#include "runtime/outcome/verdict.h"
+
+void comm_read_progress(const struct belay_comm *comm, struct progress *ret_progress)
+{
+	/* The dead mask first: the words of a rank in it are then its last. */
+	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
+
+	ret_progress->nranks = comm->nranks;
+	ret_progress->dead = dead;
+	ret_progress->donation = comm->region.base != NULL;
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		const struct control_rank *rank = &comm->control.rank[r];
+
+		/* [PROGRESS] (2), each. */
+		ret_progress->done[r] = atomic_load_explicit(&rank->done, memory_order_acquire);
+		ret_progress->results[r] =
+			atomic_load_explicit(&rank->results, memory_order_acquire);
+		ret_progress->pushed[r] = atomic_load_explicit(&rank->pushed, memory_order_acquire);
+		ret_progress->staged[r] = atomic_load_explicit(&rank->staged, memory_order_acquire);
+	}
+}
+
+void comm_settle(struct belay_comm *comm)
+{
+	_Atomic uint64_t *word = &comm->control.head->verdict;
+	uint64_t proposed = atomic_load_explicit(word, memory_order_acquire);
+	struct progress progress;
+
+	if (verdict_state(proposed) != VERDICT_PROPOSED)
+		return;
+	atomic_thread_fence(memory_order_seq_cst); /* [VERDICT] between (1) and (2) */
+	comm_read_progress(comm, &progress);
+	/* A lost race: somebody else has settled this very proposal. */
+	(void)atomic_compare_exchange_strong_explicit(word, &proposed,
+						      verdict_settle(proposed, &progress),
+						      memory_order_seq_cst, memory_order_acquire);
+}
+
+const struct control_cause *comm_verdict_cause(const struct belay_comm *comm)
+{
+	/* Acquire: the cause line was written before the proposal. */
+	uint64_t word = atomic_load_explicit(&comm->control.head->verdict, memory_order_acquire);
+
+	if (!verdict_decided(word))
+		return NULL;
+	return &comm->control.rank[verdict_proposer(word)].cause;
+}
+
+int comm_cause_status(enum belay_cause cause)
+{
+	static const int16_t statuses[] = {
+		[BELAY_CAUSE_NONE] = BELAY_E_INTERNAL,
+		[BELAY_CAUSE_PEER_LOST] = BELAY_E_PEER_LOST,
+		[BELAY_CAUSE_PEER_STUCK] = BELAY_E_PEER_STUCK,
+		[BELAY_CAUSE_MISMATCH] = BELAY_E_MISMATCH,
+		[BELAY_CAUSE_GPU_FAULT] = BELAY_E_GPU_FAULT,
+		[BELAY_CAUSE_NCCL_FAILED] = BELAY_E_NCCL_FAILED,
+		[BELAY_CAUSE_ABORTED] = BELAY_E_ABORTED,
+		[BELAY_CAUSE_INTERNAL] = BELAY_E_INTERNAL,
+	};
+
+	return (size_t)cause < sizeof(statuses) / sizeof(statuses[0]) ? statuses[cause]
+								      : BELAY_E_INTERNAL;
+}
+
+int comm_fail(struct belay_comm *comm)
+{
+	const struct control_cause *cause = comm_verdict_cause(comm);
+
+	comm->failed = true;
+	return cause ? comm_cause_status((enum belay_cause)cause->cause) : BELAY_E_INTERNAL;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring that gathers retained inputs; see rescue.h for states and rules. */
+#include "runtime/outcome/rescue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "kernels/host_sum.h"
+#include "runtime/clock.h"
+#include "runtime/communicator.h"
+#include "runtime/outcome/verdict.h"
+#include "runtime/path/path.h"
+#include "runtime/wait.h"
+
+/* Bytes of a rank's input in one message; a multiple of a line, well under the least socket buffer. */
+#define CHUNK 32768u
+
+enum message_kind { MESSAGE_LOOK = 1, MESSAGE_PART = 2 };
+
+/* What stands before the payload. Both ends are on one host and of one version. */
+struct message {
+	uint32_t magic;
+	uint32_t kind;
+	uint64_t word;    /* the rescue word that this part belongs to */
+	uint64_t members;
+	uint64_t offset;  /* of the payload in the turn's input */
+	uint64_t total;   /* bytes of the turn's input */
+	uint32_t origin;  /* whose input it is */
+	uint32_t bytes;   /* of payload */
+	uint32_t signature;
+	uint32_t reserved;
+	uint64_t digest;  /* sum of the payload's 64-bit words */
+};
+
+#define MESSAGE_MAGIC 0x62656c79u
+
+struct stash {
+	bool full;
+	struct message head;
+	char payload[CHUNK];
+};
+
+struct rescue {
+	struct belay_comm *comm;
+	uint64_t word;    /* the attempt this rank is in or was in last; 0: none */
+	uint64_t members;
+	bool active;
+	bool whole_call;  /* the ring path's own way of working, not a rescue */
+	unsigned next, prev;
+	uint64_t turn;
+	uint64_t total, offset; /* bytes: of the turn, of the current chunk */
+	uint32_t signature;
+	size_t element_bytes;
+	uint64_t have;    /* origins whose part of the current chunk is here */
+	uint64_t sent;    /* ... and has been passed on, or need not be */
+	uint64_t digest;  /* of the output so far */
+	uint64_t began_ns;
+	char *parts;      /* nranks * CHUNK */
+	struct stash stash; /* one message that is too early: the next chunk's */
+};
+
+static uint64_t bit(unsigned rank)
+{
+	return UINT64_C(1) << rank;
+}
+
+static uint64_t everyone(const struct belay_comm *comm)
+{
+	return comm->nranks == 64 ? UINT64_MAX : bit(comm->nranks) - 1;
+}
+
+struct rescue *rescue_create(struct belay_comm *comm)
+{
+	struct rescue *rescue = calloc(1, sizeof(*rescue));
+
+	if (!rescue)
+		return NULL;
+	rescue->comm = comm;
+	/* Now, not when something is wrong already (design.md: all that rescue needs is allocated at creation). */
+	rescue->parts = calloc(comm->nranks, CHUNK);
+	if (!rescue->parts) {
+		free(rescue);
+		return NULL;
+	}
+	return rescue;
+}
+
+void rescue_free(struct rescue *rescue)
+{
+	if (!rescue)
+		return;
+	free(rescue->parts);
+	free(rescue);
+}
+
+bool rescue_active(const struct rescue *rescue)
+{
+	return rescue->active;
+}
+
+static unsigned lowest(uint64_t mask)
+{
+	return (unsigned)__builtin_ctzll(mask);
+}
+
+/* Who puts a rank's part into the ring: itself, or for a dead rank the lowest member (donation). */
+static unsigned injector(const struct rescue *rescue, unsigned origin)
+{
+	return rescue->members & bit(origin) ? origin : lowest(rescue->members);
+}
+
+/* The next member in direction `step`: 1 up, nranks - 1 down. */
+static unsigned ring_neighbour(const struct rescue *rescue, unsigned step)
+{
+	unsigned n = rescue->comm->nranks;
+	unsigned r = rescue->comm->rank;
+
+	do
+		r = (r + step) % n;
+	while (!(rescue->members & bit(r)));
+	return r;
+}
+
+static size_t chunk_bytes(const struct rescue *rescue)
+{
+	uint64_t rest = rescue->total - rescue->offset;
+
+	return rest < CHUNK ? (size_t)rest : CHUNK;
+}
+
+static char *part(const struct rescue *rescue, unsigned origin)
+{
+	return rescue->parts + (size_t)origin * CHUNK;
+}
+
+/* Sum of 64-bit words: notices a part that was spoiled on the way. */
+static uint64_t payload_digest(const char *payload, size_t bytes)
+{
+	uint64_t sum = 0, word;
+
+	for (; bytes >= 8; bytes -= 8, payload += 8) {
+		memcpy(&word, payload, 8);
+		sum += word;
+	}
+	word = 0;
+	memcpy(&word, payload, bytes);
+	return sum + word;
+}
+
+/* Takes the parts that this rank puts in: its own and those it donates. */
+static void take_own_parts(struct rescue *rescue)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		if (injector(rescue, r) != comm->rank)
+			continue;
+		/* [PROGRESS] (2) was done when the rescue was begun: all ranks have staged the turn whole. A dead
+		 * rank's copy is whole for the same reason: one thread wrote it before it posted (P3). */
+		memcpy(part(rescue, r), region_slot(&comm->region, r, rescue->turn) + rescue->offset,
+		       chunk_bytes(rescue));
+		rescue->have |= bit(r);
+	}
+}
+
+static void begin_chunk(struct rescue *rescue, uint64_t offset)
+{
+	rescue->offset = offset;
+	rescue->have = rescue->sent = 0;
+	take_own_parts(rescue);
+}
+
+static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint64_t now,
+			 int16_t status)
+{
+	const struct control_call *call = &rescue->comm->own->call[rescue->turn & 1];
+	struct event_record event = {
+		.time_ns = now,
+		.seq = call->seq,
+		.pass = call->pass,
+		.kind = (uint8_t)kind,
+		.status = status,
+		.peer = -1,
+		.path = BELAY_PATH_RING,
+		.value = (int64_t)rescue_attempt(rescue->word),
+		.mask = rescue->members,
+		.duration_ns = now - rescue->began_ns,
+	};
+
+	if (!rescue->whole_call)
+		trace_event(rescue->comm->trace, &event);
+}
+
+static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
+{
+	struct belay_comm *comm = rescue->comm;
+	uint64_t turn = rescue_turn(word);
+	const struct control_call *call = &comm->own->call[turn & 1];
+	uint64_t bytes, begin;
+
+	rescue->word = word;
+	rescue->members = members;
+	rescue->turn = turn;
+	rescue->whole_call = comm->path->id == BELAY_PATH_RING;
+	rescue->element_bytes = belay_dtype_bytes(call->dtype);
+	rescue->signature = call->signature;
+	bytes = call->count * rescue->element_bytes;
+	begin = (call_turns(bytes, comm->region.layout.slot_bytes) - 1 - (call->last_turn - turn)) *
+		comm->region.layout.slot_bytes;
+	rescue->total = bytes - begin < comm->region.layout.slot_bytes
+				? bytes - begin
+				: comm->region.layout.slot_bytes;
+	rescue->digest = 0;
+	rescue->stash.full = false;
+	rescue->next = ring_neighbour(rescue, 1);
+	rescue->prev = ring_neighbour(rescue, comm->nranks - 1);
+	rescue->active = true;
+	rescue->began_ns = clock_now_ns();
+	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
+	if (faults_armed(&comm->faults))
+		fault_act(&comm->faults, (int)comm->rank, call->seq, FAULT_AT_RESCUE);
+	begin_chunk(rescue, 0);
+	/* The calling thread may be asleep, not yet past its own soft deadline. */
+	wait_ring_bell(comm->own);
+}
+
+void rescue_cancel(struct rescue *rescue)
+{
+	if (rescue->active)
+		trace_rescue(rescue, EVENT_RESCUE_END, clock_now_ns(), BELAY_E_TIMEOUT);
+	rescue->active = false;
+}
+
+void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	if (word != rescue->word && word != 0) {
+		rescue_cancel(rescue);
+		rescue->word = word;
+		if (members & bit(comm->rank))
+			rescue_begin(rescue, word, members);
+	}
+	if (rescue->active)
+		rescue_pump(rescue);
+}
+
+/* ---- sending ---------------------------------------------------------------------------------- */
+
+static bool pass_on(struct rescue *rescue, unsigned origin)
+{
+	struct message head = {
+		.magic = MESSAGE_MAGIC,
+		.kind = MESSAGE_PART,
+		.word = rescue->word,
+		.members = rescue->members,
+		.offset = rescue->offset,
+		.total = rescue->total,
+		.origin = origin,
+		.bytes = (uint32_t)chunk_bytes(rescue),
+		.signature = rescue->signature,
+		.digest = payload_digest(part(rescue, origin), chunk_bytes(rescue)),
+	};
+	struct iovec pieces[2] = {
+		{ .iov_base = &head, .iov_len = sizeof(head) },
+		{ .iov_base = part(rescue, origin), .iov_len = chunk_bytes(rescue) },
+	};
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+	ssize_t sent;
+
+	do
+		sent = sendmsg(rescue->comm->members.link[rescue->next], &message,
+			       MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
+		/* The neighbour is gone; its pidfd will say so, and a new attempt goes round it. */
+		rescue_cancel(rescue);
+		return false;
+	}
+	return sent >= 0;
+}
+
+/* Parts that are here and still have to be passed on. */
+static uint64_t unsent(const struct rescue *rescue)
+{
+	return rescue->have & ~rescue->sent;
+}
+
+static void send_parts(struct rescue *rescue)
+{
+	for (unsigned r = 0; r < rescue->comm->nranks && rescue->active; r++) {
+		if (!(unsent(rescue) & bit(r)))
+			continue;
+		/* The last one on the way round keeps it. */
+		if (rescue->next == injector(rescue, r) || pass_on(rescue, r))
+			rescue->sent |= bit(r);
+		else
+			return;
+	}
+}
+
+/* ---- receiving -------------------------------------------------------------------------------- */
+
+static bool is_current(const struct rescue *rescue, const struct message *head)
+{
+	return rescue->active && head->word == rescue->word;
+}
+
+/* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
+static void complain(struct rescue *rescue)
+{
+	mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn, clock_now_ns());
+	rescue_cancel(rescue);
+}
+
+static void accept_part(struct rescue *rescue, const struct message *head, const char *payload)
+{
+	if (head->origin >= rescue->comm->nranks || head->members != rescue->members)
+		return;
+	if (head->signature != rescue->signature || head->total != rescue->total) {
+		complain(rescue);
+		return;
+	}
+	if (head->bytes != chunk_bytes(rescue) || payload_digest(payload, head->bytes) != head->digest)
+		return;
+	memcpy(part(rescue, head->origin), payload, head->bytes);
+	rescue->have |= bit(head->origin);
+}
+
+/* A part may be of this chunk, too early by one, or of an attempt that is over. */
+static void take_part(struct rescue *rescue, const struct message *head, const char *payload)
+{
+	struct control_head *control = rescue->comm->control.head;
+
+	if (!is_current(rescue, head)) {
+		/* Acquire: the beginner stored its members before it swapped the word. */
+		uint64_t word = atomic_load_explicit(&control->rescue, memory_order_acquire);
+
+		if (word != head->word || word == rescue->word)
+			return;
+		rescue_follow(rescue, word, head->members);
+		if (!is_current(rescue, head))
+			return;
+	}
+	if (head->offset == rescue->offset) {
+		accept_part(rescue, head, payload);
+	} else if (head->offset > rescue->offset && !rescue->stash.full) {
+		rescue->stash.full = true;
+		rescue->stash.head = *head;
+		memcpy(rescue->stash.payload, payload, head->bytes);
+	}
+}
+
+static void take_stash(struct rescue *rescue)
+{
+	if (rescue->stash.full && rescue->stash.head.offset == rescue->offset) {
+		rescue->stash.full = false;
+		accept_part(rescue, &rescue->stash.head, rescue->stash.payload);
+	}
+}
+
+bool rescue_wants_write(const struct rescue *rescue, unsigned peer)
+{
+	return rescue->active && peer == rescue->next && unsent(rescue);
+}
+
+bool rescue_wants_read(const struct rescue *rescue, unsigned peer)
+{
+	return !(rescue->active && peer == rescue->prev && rescue->stash.full);
+}
+
+bool rescue_read(struct rescue *rescue, unsigned peer)
+{
+	struct message head;
+	char payload[CHUNK];
+	struct iovec pieces[2] = {
+		{ .iov_base = &head, .iov_len = sizeof(head) },
+		{ .iov_base = payload, .iov_len = sizeof(payload) },
+	};
+
+	while (rescue_wants_read(rescue, peer)) {
+		struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+		ssize_t got = recvmsg(rescue->comm->members.link[peer], &message, MSG_DONTWAIT);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK;
+		if (got == 0)
+			return false;
+		if ((size_t)got < sizeof(head) || head.magic != MESSAGE_MAGIC)
+			continue;
+		if (head.kind == MESSAGE_PART && (size_t)got == sizeof(head) + head.bytes)
+			take_part(rescue, &head, payload);
+	}
+	return true;
+}
+
+/* ---- output ----------------------------------------------------------------------------------- */
+
+static void reduce_chunk(struct rescue *rescue, const struct stuck_turn *stuck)
+{
+	const void *sources[BELAY_RANKS_MAX];
+	void *destinations[1] = { (char *)stuck->output + rescue->offset };
+
+	for (unsigned r = 0; r < rescue->comm->nranks; r++)
+		sources[r] = part(rescue, r);
+	rescue->digest += host_sum(&(struct host_sum_job){
+		.sources = sources,
+		.nsources = rescue->comm->nranks,
+		.destinations = destinations,
+		.ndestinations = 1,
+		.count = chunk_bytes(rescue) / rescue->element_bytes,
+		.dtype = stuck->dtype,
+		.op = stuck->op,
+	});
+}
+
+enum hold { HOLD, GO_ON, GO_ON_WITH_OUTPUT };
+
+/* R2: output is written only once the calling thread has abandoned the turn to us. */
+static enum hold hold(struct rescue *rescue, struct stuck_turn *ret_stuck)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	/* Relaxed: own process's word; only whether the calling thread is through matters. */
+	if (atomic_load_explicit(&comm->own->done, memory_order_relaxed) >= rescue->turn)
+		return GO_ON;
+	if (mailbox_ask(&comm->mailbox, rescue->turn, clock_now_ns()) != MAILBOX_ABANDONED) {
+		wait_ring_bell(comm->own);
+		return HOLD;
+	}
+	(void)mailbox_read(&comm->mailbox, ret_stuck);
+	return GO_ON_WITH_OUTPUT;
+}
+
+/* R4: with region buffers, only when no live peer can push into them any more. */
+static bool pushes_are_over(const struct rescue *rescue, const struct stuck_turn *stuck)
+{
+	const struct belay_comm *comm = rescue->comm;
+	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
+
+	for (unsigned r = 0; stuck->region && r < comm->nranks; r++)
+		if (!(dead & bit(r)) && atomic_load_explicit(&comm->control.rank[r].results,
+							     memory_order_acquire) < rescue->turn)
+			return false;
+	return true;
+}
+
+/* S4: each rescued turn is counted once, by whoever raises the word. */
+static void count_rescue(const struct rescue *rescue)
+{
+	struct control_head *head = rescue->comm->control.head;
+	uint64_t last = atomic_load_explicit(&head->rescued_last, memory_order_acquire);
+
+	while (last < rescue->turn)
+		if (atomic_compare_exchange_weak_explicit(&head->rescued_last, &last, rescue->turn,
+							  memory_order_acq_rel,
+							  memory_order_acquire)) {
+			/* Relaxed: a number to be shown. */
+			atomic_fetch_add_explicit(&head->rescued_count, 1, memory_order_relaxed);
+			return;
+		}
+}
+
+static void finish(struct rescue *rescue, bool output)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	rescue->active = false;
+	if (output && !rescue->whole_call)
+		count_rescue(rescue);
+	trace_rescue(rescue, EVENT_RESCUE_END, clock_now_ns(), 0);
+	if (!output)
+		return;
+	mailbox_release(&comm->mailbox, rescue->turn, 0, rescue->digest);
+	wait_ring_bell(comm->own);
+}
+
+/* The chunk is complete and passed on: write it, and go to the next or finish. True when something moved. */
+static bool end_chunk(struct rescue *rescue)
+{
+	struct stuck_turn stuck = { 0 };
+	enum hold held = hold(rescue, &stuck);
+	bool last = rescue->offset + chunk_bytes(rescue) >= rescue->total;
+
+	if (held == HOLD)
+		return false;
+	if (held == GO_ON_WITH_OUTPUT) {
+		if (last && !pushes_are_over(rescue, &stuck))
+			return false;
+		reduce_chunk(rescue, &stuck);
+	}
+	if (last) {
+		finish(rescue, held == GO_ON_WITH_OUTPUT);
+		return false;
+	}
+	begin_chunk(rescue, rescue->offset + CHUNK);
+	take_stash(rescue);
+	return true;
+}
+
+void rescue_pump(struct rescue *rescue)
+{
+	bool moved = true;
+
+	while (rescue->active && moved) {
+		send_parts(rescue);
+		moved = rescue->active && rescue->have == everyone(rescue->comm) &&
+			!unsent(rescue) && end_chunk(rescue);
+	}
+}
+
+void rescue_tell_peers(struct belay_comm *comm)
+{
+	struct message head = { .magic = MESSAGE_MAGIC, .kind = MESSAGE_LOOK };
+
+	for (unsigned r = 0; r < comm->nranks; r++)
+		/* A full or broken link: the peer has enough to wake it, or is gone. */
+		if (comm->members.link[r] >= 0)
+			(void)send(comm->members.link[r], &head, sizeof(head),
+				   MSG_NOSIGNAL | MSG_DONTWAIT);
+}

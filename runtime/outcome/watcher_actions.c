@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the watcher does once outcome_decide() has said what is next. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/outcome/mismatch.h"
+#include "runtime/outcome/watcher_state.h"
+#include "runtime/path/path.h"
+#include "runtime/wait.h"
+
+static uint64_t bit(unsigned rank)
+{
+	return UINT64_C(1) << rank;
+}
+
+uint64_t watcher_rescue_members(const struct belay_comm *comm, uint64_t word)
+{
+	const struct control_rank *beginner = &comm->control.rank[rescue_rank(word)];
+	uint64_t parity = (rescue_turn(word) + rescue_attempt(word)) & 1;
+
+	/* Acquire: written before the word was swapped in, which has been read already. */
+	return atomic_load_explicit(&beginner->rescue_members[parity], memory_order_acquire);
+}
+
+/* "running" or "stopped", by the heartbeat; a label, nothing depends on it (L4). */
+static const char *heartbeat_label(const struct belay_comm *comm, int rank, uint64_t now)
+{
+	uint64_t beat;
+
+	if (rank < 0)
+		return "unknown";
+	beat = atomic_load_explicit(&comm->control.rank[rank].heartbeat_ns, memory_order_relaxed);
+	return now > beat && now - beat > 3 * comm->settings.heartbeat_ns ? "stopped" : "running";
+}
+
+/* ---- which call a turn belongs to ------------------------------------------------------------- */
+
+struct named_call {
+	uint64_t seq, pass;
+	const struct control_call *call; /* NULL: nobody has staged it */
+};
+
+/* A turn that some rank has staged is described there; else it is the next turn of the last call, or of the next. */
+static struct named_call name_call(const struct belay_comm *comm, const struct progress *progress,
+				   uint64_t turn)
+{
+	struct named_call named = { 0 };
+
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		const struct control_call *call = &comm->control.rank[r].call[turn & 1];
+
+		/* [PROGRESS] (2) was done by whoever read `progress`. */
+		if (progress->staged[r] < turn || progress->staged[r] > turn + 1)
+			continue;
+		return (struct named_call){ .seq = call->seq, .pass = call->pass, .call = call };
+	}
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		const struct control_call *before = &comm->control.rank[r].call[(turn - 1) & 1];
+
+		if (progress->staged[r] != turn - 1 || before->seq == 0)
+			continue;
+		named.seq = before->last_turn >= turn ? before->seq : before->seq + 1;
+		return named;
+	}
+	named.seq = turn;
+	return named;
+}
+
+/* ---- proposals -------------------------------------------------------------------------------- */
+
+static void describe(const struct belay_comm *comm, const struct outcome_view *view,
+		     struct control_cause *cause, const struct named_call *named)
+{
+	int rank = cause->culprit;
+	uint64_t waited = view->phase != WAIT_NOTHING ? (view->now_ns - view->since_ns) / NS_PER_MS
+						      : 0;
+	uint64_t last = rank >= 0 ? atomic_load_explicit(&comm->control.rank[rank].seq,
+							 memory_order_relaxed)
+				  : 0;
+	int pid = rank >= 0 ? atomic_load_explicit(&comm->control.rank[rank].pid,
+						   memory_order_relaxed)
+			    : 0;
+
+	switch ((enum belay_cause)cause->cause) {
+	case BELAY_CAUSE_PEER_LOST:
+		snprintf(cause->text, sizeof(cause->text),
+			 "rank %d (pid %d) %s before it staged seq %" PRIu64
+			 "; its last call was seq %" PRIu64,
+			 rank, pid, view->left & bit((unsigned)rank) ? "left" : "died", named->seq,
+			 last);
+		break;
+	case BELAY_CAUSE_PEER_STUCK:
+		snprintf(cause->text, sizeof(cause->text),
+			 "rank %d (pid %d, process %s) did not take part in seq %" PRIu64
+			 " within %" PRIu64 " ms; its last call was seq %" PRIu64
+			 "; missing here: mask 0x%" PRIx64,
+			 rank, pid, heartbeat_label(comm, rank, view->now_ns), named->seq, waited,
+			 last, view->missing);
+		break;
+	case BELAY_CAUSE_MISMATCH:
+		mismatch_describe(comm, view, cause, named->call);
+		break;
+	case BELAY_CAUSE_ABORTED:
+		snprintf(cause->text, sizeof(cause->text),
+			 "rank %d called belay_comm_abort(); first unfinished call: seq %" PRIu64,
+			 rank, named->seq);
+		break;
+	default:
+		snprintf(cause->text, sizeof(cause->text), "%s at seq %" PRIu64,
+			 belay_cause_name((enum belay_cause)cause->cause), named->seq);
+		break;
+	}
+}
+
+static void propose(struct watcher *w, const struct outcome_view *view,
+		    const struct outcome_action *action)
+{
+	struct belay_comm *comm = w->comm;
+	uint64_t turn = verdict_turn(action->to), expected = action->from;
+	struct named_call named = name_call(comm, &view->progress, turn);
+	struct control_cause *cause = &comm->own->cause;
+
+	*cause = (struct control_cause){ .turn = turn, .seq = named.seq, .pass = named.pass,
+					 .culprit = action->rank, .cause = action->cause };
+	describe(comm, view, cause, &named);
+	if (faults_armed(&comm->faults))
+		fault_act(&comm->faults, (int)comm->rank, named.seq, FAULT_AT_VERDICT);
+	/* [VERDICT] (1). Release: the cause line stands before the word. A lost race is seen in the next look. */
+	(void)atomic_compare_exchange_strong_explicit(&comm->control.head->verdict, &expected,
+						      action->to, memory_order_seq_cst,
+						      memory_order_acquire);
+}
+
+/* ---- rescue, late, burial --------------------------------------------------------------------- */
+
+static void begin_rescue(struct watcher *w, const struct outcome_view *view,
+			 const struct outcome_action *action)
+{
+	struct belay_comm *comm = w->comm;
+	uint64_t parity = (rescue_turn(action->to) + rescue_attempt(action->to)) & 1;
+	uint64_t expected = action->from;
+
+	(void)view;
+	/* Relaxed: the CAS below releases it. */
+	atomic_store_explicit(&comm->own->rescue_members[parity], action->mask,
+			      memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&comm->control.head->rescue, &expected,
+						     action->to, memory_order_seq_cst,
+						     memory_order_acquire))
+		return;
+	if (comm->path->id != BELAY_PATH_RING)
+		cause_message(comm->causes, BELAY_LOG_WARN, "rescue",
+			      "seq %" PRIu64 ": data of rank %d has not arrived though it was sent; "
+			      "finishing the call over the ring",
+			      comm->own->call[rescue_turn(action->to) & 1].seq, action->rank);
+	rescue_tell_peers(comm);
+}
+
+static void name_late(struct watcher *w, const struct outcome_view *view,
+		      const struct outcome_action *action)
+{
+	struct belay_comm *comm = w->comm;
+	struct stuck_turn stuck;
+	uint64_t waited = view->now_ns - view->since_ns;
+
+	w->late_told = true;
+	if (mailbox_read(&comm->mailbox, &stuck) == MAILBOX_IDLE)
+		return;
+	count_add(&comm->count.late_by_rank[action->rank], 1);
+	/* Relaxed: the calling thread only counts by it. */
+	atomic_store_explicit(&comm->late_named, (view->turn << 8) | (uint64_t)action->rank,
+			      memory_order_relaxed);
+	trace_event(comm->trace, &(struct event_record){
+					 .time_ns = view->now_ns,
+					 .seq = stuck.seq,
+					 .pass = stuck.pass,
+					 .kind = EVENT_LATE,
+					 .peer = action->rank,
+					 .mask = view->missing,
+					 .duration_ns = waited,
+				 });
+	cause_message(comm->causes, BELAY_LOG_WARN, "late",
+		      "communicator %.8s seq %" PRIu64 ": waiting for rank %d (process %s, last seq %"
+		      PRIu64 ") since %.1f ms, missing mask 0x%" PRIx64,
+		      comm->id, stuck.seq, action->rank,
+		      heartbeat_label(comm, action->rank, view->now_ns),
+		      atomic_load_explicit(&comm->control.rank[action->rank].seq,
+					   memory_order_relaxed),
+		      (double)waited / NS_PER_MS, view->missing);
+}
+
+static void bury(struct watcher *w, uint64_t mask)
+{
+	/* Acquire and release: whoever sees the bit also sees the dead rank's last words. */
+	uint64_t before = atomic_fetch_or_explicit(&w->comm->control.head->dead, mask,
+						   memory_order_acq_rel);
+
+	if (mask & ~before) {
+		wait_ring_bell(w->comm->own);
+		rescue_tell_peers(w->comm);
+	}
+}
+
+static void salvage(struct watcher *w, unsigned dead_rank)
+{
+	uint64_t dead = atomic_load_explicit(&w->comm->control.head->dead, memory_order_acquire);
+	uint64_t live = ~dead;
+
+	if ((unsigned)__builtin_ctzll(live) != w->comm->rank || w->salvaged & bit(dead_rank))
+		return;
+	w->salvaged |= bit(dead_rank);
+	trace_salvage(w->comm->trace, dead_rank);
+}
+
+void watcher_note_exit(struct watcher *w, unsigned rank)
+{
+	if (atomic_load_explicit(&w->comm->control.rank[rank].state, memory_order_acquire) ==
+	    CONTROL_LEFT)
+		return;
+	bury(w, bit(rank));
+	salvage(w, rank);
+	cause_add(w->comm->causes, NULL, 0, (int)rank, 0, "the process of rank %u has ended", rank);
+}
+
+/* ---- all actions ------------------------------------------------------------------------------ */
+
+void watcher_act(struct watcher *w, const struct outcome_view *view,
+		 const struct outcome_action *action)
+{
+	switch (action->kind) {
+	case OUTCOME_SETTLE:
+		comm_settle(w->comm);
+		rescue_tell_peers(w->comm);
+		break;
+	case OUTCOME_PROPOSE:
+		propose(w, view, action);
+		break;
+	case OUTCOME_RESCUE:
+		begin_rescue(w, view, action);
+		break;
+	case OUTCOME_NAME_LATE:
+		name_late(w, view, action);
+		break;
+	case OUTCOME_BURY:
+		bury(w, action->mask);
+		break;
+	case OUTCOME_NOTHING:
+		break;
+	}
+}
+
+void watcher_meet_verdict(struct watcher *w)
+{
+	struct belay_comm *comm = w->comm;
+	const struct control_cause *cause = comm_verdict_cause(comm);
+	struct event_record event;
+	struct stuck_turn stuck;
+
+	if (rescue_active(w->rescue))
+		rescue_cancel(w->rescue);
+	if (mailbox_read(&comm->mailbox, &stuck) == MAILBOX_ABANDONED)
+		mailbox_release(&comm->mailbox, stuck.turn, -1, 0);
+	wait_ring_bell(comm->own);
+	if (w->verdict_met || !cause)
+		return;
+	w->verdict_met = true;
+	rescue_tell_peers(comm);
+	event = (struct event_record){
+		.time_ns = clock_now_ns(),
+		.seq = cause->seq,
+		.pass = cause->pass,
+		.kind = EVENT_VERDICT,
+		.cause = (uint8_t)cause->cause,
+		.status = (int16_t)comm_cause_status((enum belay_cause)cause->cause),
+		.peer = cause->culprit,
+		.value = verdict_proposer(atomic_load_explicit(&comm->control.head->verdict,
+							       memory_order_acquire)),
+	};
+	snprintf(event.text, sizeof(event.text), "%.*s", (int)sizeof(event.text) - 1, cause->text);
+	trace_event(comm->trace, &event);
+	cause_add(comm->causes, NULL, 0, cause->culprit, cause->seq, "verdict %s: %s",
+		  belay_cause_name((enum belay_cause)cause->cause), cause->text);
+	cause_message(comm->causes, BELAY_LOG_ERROR, "verdict", "communicator %.8s: verdict %s: %s",
+		      comm->id, belay_cause_name((enum belay_cause)cause->cause), cause->text);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host path: allreduce between processes of one machine through mapped regions.
+ *
+ * One turn, seen from rank r (a call is one turn; a call larger than a slot is several):
+ *
+ *   stage    copy the input into the own slot: it is what peers read and what a rescue needs
+ *   push     store the arrival header (flag of the turn, signature, where the buffers lie)
+ *   wait     for every rank's header; compare all signatures before the first output store (M1)
+ *   one-shot reduce all slots into the output                                       -> done
+ *   two-shot reduce slice r of all slots into the output, the own result area, and straight into
+ *            the region buffers of peers; store the result header; take the other slices as their
+ *            headers come                                                            -> done
+ *
+ * Which of the two it is follows from the bytes, the number of ranks, the tuning table and the
+ * headers, all of which every rank knows alike. Each line of a slot has one reader where the size
+ * matters, and the reader touches it, so that the next write of it is cheap (host_sum.h).
+ */
+#include "runtime/path/host_path.h"
+
+#include <string.h>
+
+#include "kernels/host_sum.h"
+#include "runtime/clock.h"
+#include "runtime/wait.h"
+
+/* One turn of a call. */
+struct turn {
+	struct call *call;
+	uint64_t turn;
+	uint32_t flag;
+	const char *input;
+	char *output;
+	size_t bytes;
+	size_t slice_bytes; /* two-shot: of all slices but the last ones */
+	uint64_t digest;
+	uint64_t mismatched; /* ranks whose signature differs */
+	bool two_shot;
+	bool corrupt; /* fault injection: spoil what peers get */
+	uint64_t in_offset[BELAY_RANKS_MAX];  /* two-shot: where peers' buffers lie, from their headers */
+	uint64_t out_offset[BELAY_RANKS_MAX];
+};
+
+static uint64_t others(const struct belay_comm *comm)
+{
+	uint64_t all = comm->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << comm->nranks) - 1;
+
+	return all & ~(UINT64_C(1) << comm->rank);
+}
+
+static uint64_t header_word(uint32_t flag, uint32_t low)
+{
+	return (uint64_t)flag << 32 | low;
+}
+
+/* Fault injection: flags that must never be taken for this turn's: a future one, an old one, all ones. */
+static uint32_t wrong_flag(const struct turn *t)
+{
+	switch (t->turn % 3) {
+	case 0:
+		return region_flag(t->turn + 2);
+	case 1:
+		return t->turn > 2 ? region_flag(t->turn - 2) : 0;
+	default:
+		return t->flag == UINT32_MAX ? 0 : UINT32_MAX;
+	}
+}
+
+/* Issues the header that makes this rank's input known; false when a fault keeps it from leaving. */
+static void push(struct belay_comm *comm, struct turn *t)
+{
+	struct region_header *header = &region_head(&comm->region, comm->rank)->inputs[t->turn & 1];
+	uint32_t flag = t->flag;
+	bool leaves = true;
+
+	if (faults_armed(&comm->faults)) {
+		fault_act(&comm->faults, (int)comm->rank, t->call->seq, FAULT_AT_PUSH);
+		switch (host_path_push_fault(comm, t->call)) {
+		case FAULT_DROP:
+			leaves = false;
+			break;
+		case FAULT_FLAG:
+			flag = wrong_flag(t);
+			break;
+		case FAULT_CORRUPT:
+			t->corrupt = true;
+			break;
+		default:
+			break;
+		}
+		if (t->corrupt && t->bytes)
+			*region_slot(&comm->region, comm->rank, t->turn) ^= 0x20;
+	}
+	header->in_offset = region_offset_of(&comm->region, t->input, t->bytes);
+	header->out_offset = region_offset_of(&comm->region, t->output, t->bytes);
+	if (leaves) /* [ARRIVAL] (1) */
+		atomic_store_explicit(&header->word, header_word(flag, t->call->signature),
+				      memory_order_release);
+	atomic_store_explicit(&comm->own->pushed, t->turn, memory_order_release);
+	comm->wake_pending = true;
+}
+
+/* The struct turn stands behind the wait's user: both live on the calling thread's stack. */
+struct turn_wait {
+	struct wait wait;
+	struct turn *turn;
+};
+
+static inline struct turn *turn_of(struct wait *wait)
+{
+	return ((struct turn_wait *)(void *)wait)->turn;
+}
+
+static bool input_arrived(struct belay_comm *comm, struct wait *wait, unsigned rank)
+{
+	struct turn *t = turn_of(wait);
+	struct region_header *header = &region_head(&comm->region, rank)->inputs[t->turn & 1];
+	/* [ARRIVAL] (2): exactly this turn's flag, nothing greater or smaller (R5). */
+	uint64_t word = atomic_load_explicit(&header->word, memory_order_acquire);
+
+	if ((uint32_t)(word >> 32) != t->flag)
+		return false;
+	if ((uint32_t)word != t->call->signature)
+		t->mismatched |= UINT64_C(1) << rank;
+	t->in_offset[rank] = header->in_offset;
+	t->out_offset[rank] = header->out_offset;
+	return true;
+}
+
+/* Where slice `rank` of the turn begins, and its length. */
+static size_t slice_begin(const struct turn *t, unsigned rank)
+{
+	size_t begin = t->slice_bytes * rank;
+
+	return begin < t->bytes ? begin : t->bytes;
+}
+
+static size_t slice_length(const struct turn *t, unsigned rank)
+{
+	size_t begin = slice_begin(t, rank);
+	size_t rest = t->bytes - begin;
+
+	return rest < t->slice_bytes ? rest : t->slice_bytes;
+}
+
+/* A slice has come: peers without a region buffer fetch it from the owner's result area. */
+static bool result_arrived(struct belay_comm *comm, struct wait *wait, unsigned rank)
+{
+	struct turn *t = turn_of(wait);
+	struct region_header *header = &region_head(&comm->region, rank)->results[t->turn & 1];
+	uint64_t word = atomic_load_explicit(&header->word, memory_order_acquire); /* [RESULT] (2) */
+	size_t begin = slice_begin(t, rank), length = slice_length(t, rank);
+
+	if ((uint32_t)(word >> 32) != t->flag)
+		return false;
+	if (t->out_offset[comm->rank] != REGION_NO_OFFSET)
+		t->digest += header->digest;
+	else
+		t->digest += host_sum_copy(t->output + begin,
+					   region_result(&comm->region, rank, t->turn), length,
+					   comm->nranks == 2);
+	return true;
+}
+
+static struct turn_wait new_wait(struct belay_comm *comm, struct turn *t, enum wait_phase phase)
+{
+	struct call *call = t->call;
+
+	return (struct turn_wait){
+		.wait = {
+			.stuck = {
+				.phase = phase,
+				.turn = t->turn,
+				.seq = call->seq,
+				.pass = call->pass,
+				.missing = others(comm),
+				.output = t->output,
+				.count = t->bytes / call->element_bytes,
+				.dtype = call->dtype,
+				.op = call->op,
+			},
+			.start_ns = call->record->start_ns,
+		},
+		.turn = t,
+	};
+}
+
+/* After a rescue: the watcher has written the output; the call goes on as if nothing had been. */
+static int take_rescue(struct belay_comm *comm, struct turn *t, const struct wait *wait)
+{
+	struct call_record *record = t->call->record;
+
+	t->digest = wait->digest;
+	record->flags |= CALL_RESCUED;
+	record->rescue_path = BELAY_PATH_RING;
+	record->rescue_ns += wait->rescue_ns;
+	count_add(&comm->count.own_rescues, 1);
+	return 1;
+}
+
+/* Waits in one phase: 0 all is here; 1 rescued, the output is complete; negative: the verdict's status. */
+static int wait_in_phase(struct belay_comm *comm, struct turn *t, struct turn_wait *w)
+{
+	enum wait_outcome outcome = wait_for_ranks(comm, &w->wait);
+
+	if (__builtin_expect(w->wait.late, 0))
+		path_note_wait(comm, t->call, &w->wait);
+	switch (outcome) {
+	case WAIT_DONE:
+		return 0;
+	case WAIT_RESCUED:
+		return take_rescue(comm, t, &w->wait);
+	case WAIT_FAILED:
+		break;
+	}
+	return comm_fail(comm);
+}
+
+static bool uses_region(const struct belay_comm *comm, const struct turn *t)
+{
+	for (unsigned r = 0; r < comm->nranks; r++)
+		if (t->in_offset[r] != REGION_NO_OFFSET || t->out_offset[r] != REGION_NO_OFFSET)
+			return true;
+	return false;
+}
+
+static int wait_for_inputs(struct belay_comm *comm, struct turn *t)
+{
+	struct turn_wait w = new_wait(comm, t, WAIT_INPUTS);
+	int status;
+
+	w.wait.arrived = input_arrived;
+	w.wait.arrival_ns = t->call->record->arrival_ns;
+	status = wait_in_phase(comm, t, &w);
+	if (status == 0 && t->mismatched)
+		status = path_mismatch(comm, t->call, t->turn);
+	return status;
+}
+
+static int wait_for_results(struct belay_comm *comm, struct turn *t)
+{
+	struct turn_wait w = new_wait(comm, t, WAIT_RESULTS);
+
+	w.wait.arrived = result_arrived;
+	w.wait.stuck.region = uses_region(comm, t);
+	return wait_in_phase(comm, t, &w);
+}
+
+static void one_shot(struct belay_comm *comm, struct turn *t)
+{
+	const void *sources[BELAY_RANKS_MAX];
+	void *destinations[1] = { t->output };
+	struct host_sum_job job = {
+		.sources = sources,
+		.nsources = comm->nranks,
+		.destinations = destinations,
+		.ndestinations = 1,
+		.count = t->bytes / t->call->element_bytes,
+		.dtype = t->call->dtype,
+		.op = t->call->op,
+		/* With two ranks each slot has one reader. */
+		.touch = comm->nranks == 2 ? others(comm) : 0,
+	};
+
+	for (unsigned r = 0; r < comm->nranks; r++)
+		sources[r] = region_slot(&comm->region, r, t->turn);
+	sources[comm->rank] = t->input;
+	t->digest += host_sum(&job);
+}
+
+/* Reduces the own slice from all inputs and pushes it to wherever it is wanted. */
+static void reduce_slice(struct belay_comm *comm, struct turn *t)
+{
+	const void *sources[BELAY_RANKS_MAX];
+	void *destinations[BELAY_RANKS_MAX + 1];
+	size_t begin = slice_begin(t, comm->rank), length = slice_length(t, comm->rank);
+	char *result = region_result(&comm->region, comm->rank, t->turn);
+	unsigned n = 0;
+	bool someone_fetches = false;
+	struct region_header *header = &region_head(&comm->region, comm->rank)->results[t->turn & 1];
+
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		sources[r] = t->in_offset[r] != REGION_NO_OFFSET
+				     ? region_stride(&comm->region, r) + t->in_offset[r] + begin
+				     : region_slot(&comm->region, r, t->turn) + begin;
+		if (r != comm->rank && t->out_offset[r] != REGION_NO_OFFSET)
+			destinations[n++] =
+				region_stride(&comm->region, r) + t->out_offset[r] + begin;
+		else if (r != comm->rank)
+			someone_fetches = true;
+	}
+	sources[comm->rank] = t->input + begin;
+	destinations[n++] = t->output + begin;
+	if (someone_fetches)
+		destinations[n++] = result;
+	header->digest = host_sum(&(struct host_sum_job){
+		.sources = sources,
+		.nsources = comm->nranks,
+		.destinations = destinations,
+		.ndestinations = n,
+		.count = length / t->call->element_bytes,
+		.dtype = t->call->dtype,
+		.op = t->call->op,
+		.touch = others(comm),
+	});
+	t->digest += header->digest;
+	if (t->corrupt && someone_fetches && length)
+		*result ^= 0x20;
+	/* [RESULT] (1) */
+	atomic_store_explicit(&header->word, header_word(t->flag, 0), memory_order_release);
+	atomic_store_explicit(&comm->own->results, t->turn, memory_order_release);
+	comm->wake_pending = true;
+}
+
+static int two_shot(struct belay_comm *comm, struct turn *t)
+{
+	size_t lines = (t->bytes + 63) / 64;
+
+	t->slice_bytes = (lines + comm->nranks - 1) / comm->nranks * 64;
+	reduce_slice(comm, t);
+	return wait_for_results(comm, t);
+}
+
+/* S1: from agreed data only. With two ranks, two-shot pays when results go straight into region buffers. */
+static bool choose_two_shot(const struct belay_comm *comm, const struct turn *t)
+{
+	bool all_regions = true;
+
+	if (comm->nranks == 1 || t->bytes == 0)
+		return false;
+	for (unsigned r = 0; r < comm->nranks; r++)
+		all_regions &= t->in_offset[r] != REGION_NO_OFFSET &&
+			       t->out_offset[r] != REGION_NO_OFFSET;
+	if (all_regions)
+		return t->bytes >= HOST_TWO_SHOT_REGION_BYTES;
+	return t->bytes >= comm->tuning.twoshot_from_bytes;
+}
+
+static void stage(struct belay_comm *comm, struct turn *t)
+{
+	struct call_record *record = t->call->record;
+	uint64_t now;
+
+	path_stage(comm, t->call, t->turn, t->input, t->bytes);
+	now = clock_stamp_ns();
+	if (record->staged_ns == 0)
+		record->staged_ns = now > record->start_ns ? (uint32_t)(now - record->start_ns) : 1;
+}
+
+static int carry_out_turn(struct belay_comm *comm, struct turn *t)
+{
+	struct region_header *own;
+	int status;
+
+	stage(comm, t);
+	push(comm, t);
+	own = &region_head(&comm->region, comm->rank)->inputs[t->turn & 1];
+	t->in_offset[comm->rank] = own->in_offset;
+	t->out_offset[comm->rank] = own->out_offset;
+	if (faults_armed(&comm->faults))
+		fault_act(&comm->faults, (int)comm->rank, t->call->seq, FAULT_AT_WAIT);
+	status = wait_for_inputs(comm, t);
+	if (status == 0) {
+		if (faults_armed(&comm->faults))
+			fault_act(&comm->faults, (int)comm->rank, t->call->seq, FAULT_AT_REDUCE);
+		t->two_shot = choose_two_shot(comm, t);
+		if (t->two_shot)
+			status = two_shot(comm, t);
+		else
+			one_shot(comm, t);
+	}
+	if (status < 0)
+		return status;
+	path_done(comm, t->turn);
+	return 0;
+}
+
+static int host_allreduce(struct belay_comm *comm, struct call *call)
+{
+	size_t slot = comm->region.layout.slot_bytes, bytes = call->count * call->element_bytes;
+	uint64_t turns = call_turns(bytes, slot);
+	struct turn t;
+	int status = 0;
+
+	call->last_turn = comm->turn + turns;
+	if (turns > 1)
+		call->record->flags |= CALL_CHUNKED;
+	call->record->digest = 0;
+	for (uint64_t i = 0; i < turns && status == 0; i++) {
+		size_t begin = i * slot;
+
+		t.call = call;
+		t.turn = ++comm->turn;
+		t.flag = region_flag(t.turn);
+		t.input = (const char *)call->send + begin;
+		t.output = (char *)call->recv + begin;
+		t.bytes = bytes - begin < slot ? bytes - begin : slot;
+		t.digest = t.mismatched = 0;
+		t.two_shot = t.corrupt = false;
+		status = carry_out_turn(comm, &t);
+		call->record->digest += t.digest;
+	}
+	if (status == 0) {
+		call->record->flags |= CALL_DIGEST;
+		call->record->algorithm =
+			t.two_shot ? BELAY_ALGORITHM_TWOSHOT : BELAY_ALGORITHM_ONESHOT;
+	}
+	return status;
+}
+
+static int host_usable(const struct settings *settings, const char **ret_reason)
+{
+	(void)settings;
+	*ret_reason = "shared memory of this host";
+	return 1;
+}
+
+const struct path host_path = {
+	.id = BELAY_PATH_HOST,
+	.usable = host_usable,
+	.allreduce = host_allreduce,
+};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions to a communicator. They read; none of them waits, and all may be asked during a call. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/communicator.h"
+#include "runtime/outcome/verdict.h"
+#include "runtime/path/path.h"
+
+int belay_comm_rank(const struct belay_comm *comm)
+{
+	return comm ? (int)comm->rank : -1;
+}
+
+int belay_comm_nranks(const struct belay_comm *comm)
+{
+	return comm ? (int)comm->nranks : -1;
+}
+
+const char *belay_comm_id(const struct belay_comm *comm)
+{
+	return comm ? comm->id : NULL;
+}
+
+/* What every query checks: its struct is one we know how to fill. */
+static int check(const struct belay_comm *comm, const size_t *size, size_t known)
+{
+	if (!comm || !size || *size < known)
+		return BELAY_E_ARGUMENT;
+	return comm_forked(comm) ? BELAY_E_FORKED : 0;
+}
+
+int belay_comm_verdict(const struct belay_comm *comm, struct belay_verdict *ret_verdict)
+{
+	int status = check(comm, &ret_verdict->size, sizeof(*ret_verdict));
+	const struct control_cause *cause;
+	uint64_t word;
+
+	if (status)
+		return status;
+	cause = comm_verdict_cause(comm);
+	if (!cause)
+		return BELAY_E_STATE;
+	word = atomic_load_explicit(&comm->control.head->verdict, memory_order_acquire);
+	ret_verdict->seq = cause->seq;
+	ret_verdict->pass = cause->pass;
+	ret_verdict->cause = (enum belay_cause)cause->cause;
+	ret_verdict->status = comm_cause_status(ret_verdict->cause);
+	ret_verdict->rank = cause->culprit;
+	ret_verdict->proposer = (int)verdict_proposer(word);
+	snprintf(ret_verdict->text, sizeof(ret_verdict->text), "%s", cause->text);
+	return 0;
+}
+
+/* Relaxed loads throughout what follows: numbers to be shown, each by itself. */
+static uint64_t shown(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static uint64_t age(uint64_t now, uint64_t then)
+{
+	return then && now > then ? now - then : 0;
+}
+
+int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_health)
+{
+	int status = check(comm, &ret_health->size, sizeof(*ret_health));
+	const struct control_rank *own;
+
+	if (status)
+		return status;
+	own = comm->own;
+	ret_health->seq = shown(&own->seq);
+	ret_health->done_seq = shown(&own->done_seq);
+	ret_health->pass = shown(&own->pass);
+	ret_health->age_ns = age(clock_now_ns(), shown(&own->progress_ns));
+	ret_health->in_call = (int)shown(&own->in_call);
+	ret_health->path = comm->path->id;
+	ret_health->breaker = BELAY_BREAKER_CLOSED;
+	ret_health->missing = shown(&own->missing);
+	ret_health->has_verdict = comm_decided(comm);
+	ret_health->last_path = shown(&comm->count.calls) ? comm->path->id : (enum belay_path)0;
+	ret_health->last_algorithm = (enum belay_algorithm)atomic_load_explicit(
+		&comm->last_algorithm, memory_order_relaxed);
+	return 0;
+}
+
+int belay_comm_rank_health(const struct belay_comm *comm, int rank,
+			   struct belay_rank_health *ret_health)
+{
+	int status = check(comm, &ret_health->size, sizeof(*ret_health));
+	const struct control_rank *one;
+	uint64_t now;
+
+	if (status)
+		return status;
+	if (rank < 0 || (unsigned)rank >= comm->nranks)
+		return BELAY_E_ARGUMENT;
+	one = &comm->control.rank[rank];
+	now = clock_now_ns();
+	ret_health->seq = shown(&one->seq);
+	ret_health->done_seq = shown(&one->done_seq);
+	ret_health->age_ns = age(now, shown(&one->progress_ns));
+	ret_health->heartbeat_age_ns = age(now, shown(&one->heartbeat_ns));
+	ret_health->pid = atomic_load_explicit(&one->pid, memory_order_relaxed);
+	ret_health->dead = (int)(shown(&comm->control.head->dead) >> rank & 1);
+	ret_health->left = atomic_load_explicit(&one->state, memory_order_relaxed) == CONTROL_LEFT;
+	ret_health->in_call = (int)shown(&one->in_call);
+	return 0;
+}
+
+int belay_comm_statistics(const struct belay_comm *comm, struct belay_statistics *ret_statistics)
+{
+	int status = check(comm, &ret_statistics->size, sizeof(*ret_statistics));
+
+	if (status)
+		return status;
+	ret_statistics->calls = shown(&comm->count.calls);
+	ret_statistics->passes = shown(&comm->count.passes);
+	ret_statistics->bytes = shown(&comm->count.bytes);
+	for (unsigned i = 0; i < 8; i++)
+		ret_statistics->calls_by_path[i] = shown(&comm->count.by_path[i]);
+	ret_statistics->late_calls = shown(&comm->count.late_calls);
+	ret_statistics->rescued_seqs = shown(&comm->control.head->rescued_count);
+	ret_statistics->own_rescues = shown(&comm->count.own_rescues);
+	for (unsigned r = 0; r < BELAY_RANKS_MAX; r++) {
+		ret_statistics->late_by_rank[r] = shown(&comm->count.late_by_rank[r]);
+		ret_statistics->late_worst_ns[r] = shown(&comm->count.late_worst_ns[r]);
+	}
+	ret_statistics->records_lost = trace_records_lost(comm->trace);
+	return 0;
+}
+
+int belay_comm_causes(const struct belay_comm *comm, char *buffer, size_t size, size_t *ret_size)
+{
+	size_t needed;
+
+	if (!comm || (!buffer && size > 0))
+		return BELAY_E_ARGUMENT;
+	if (comm_forked(comm))
+		return BELAY_E_FORKED;
+	needed = cause_text(comm->causes, buffer, size);
+	if (ret_size)
+		*ret_size = needed;
+	return 0;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting of the calling thread; see wait.h for the contract of sleeping. */
+#include "runtime/wait.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "runtime/clock.h"
+#include "runtime/outcome/watcher.h"
+
+/* The longest sleep. Wakes are not lost, so this only bounds what a bug or a foreign stop could do. */
+#define SLEEP_NS_MAX (100 * NS_PER_MS)
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+void wait_ring_bell(struct control_rank *rank)
+{
+	/* Release: the woken thread sees what made us ring. */
+	atomic_fetch_add_explicit(&rank->bell, 1, memory_order_release);
+	/* Nobody asleep is not an error. */
+	(void)syscall(SYS_futex, &rank->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void wait_wake_sleepers(struct belay_comm *comm)
+{
+	uint64_t sleepers;
+
+	comm->wake_pending = false;
+	atomic_thread_fence(memory_order_seq_cst); /* [SLEEP] between (3) and (4) */
+	/* Relaxed: ordered by the fence. */
+	if (atomic_load_explicit(&comm->own->sleepers, memory_order_relaxed) == 0)
+		return;
+	sleepers = atomic_exchange_explicit(&comm->own->sleepers, 0, memory_order_acq_rel);
+	for (; sleepers; sleepers &= sleepers - 1)
+		wait_ring_bell(&comm->control.rank[__builtin_ctzll(sleepers)]);
+}
+
+/* Takes what has arrived out of `missing`; true when nothing is left. */
+static bool poll(struct belay_comm *comm, struct wait *wait)
+{
+	uint64_t pending = wait->stuck.missing;
+	uint64_t now = 0;
+
+	for (uint64_t m = pending; m; m &= m - 1) {
+		unsigned r = (unsigned)__builtin_ctzll(m);
+
+		if (!wait->arrived(comm, wait, r))
+			continue;
+		pending &= ~(UINT64_C(1) << r);
+		if (wait->arrival_ns) {
+			if (!now)
+				now = clock_stamp_ns();
+			wait->arrival_ns[r] = now > wait->start_ns ? now - wait->start_ns : 0;
+		}
+	}
+	wait->stuck.missing = pending;
+	return pending == 0;
+}
+
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(ns / NS_PER_SECOND),
+				    .tv_nsec = (long)(ns % NS_PER_SECOND) };
+
+	/* Every way it can end (woken, changed, timeout, signal) means: look again. */
+	(void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+/* Sleeps until a pending rank posts, a bell rings or `ns` are over; [SLEEP] from the sleeper's side. */
+static void sleep_for(struct belay_comm *comm, struct wait *wait, uint64_t ns)
+{
+	unsigned first = (unsigned)__builtin_ctzll(wait->stuck.missing);
+	/* Acquire: pairs with the release of the ringer. */
+	uint32_t bell = atomic_load_explicit(&comm->own->bell, memory_order_acquire);
+
+	atomic_fetch_or_explicit(&comm->control.rank[first].sleepers, UINT64_C(1) << comm->rank,
+				 memory_order_acq_rel); /* (1) */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (poll(comm, wait)) /* (2) */
+		return;
+	if (comm_decided(comm))
+		return;
+	futex_sleep(&comm->own->bell, bell, ns < SLEEP_NS_MAX ? ns : SLEEP_NS_MAX);
+}
+
+/* The turn is the watcher's now: waits for its word. Bounded by the hard deadline, which the watcher keeps. */
+static enum wait_outcome wait_for_release(struct belay_comm *comm, struct wait *wait)
+{
+	uint64_t asked_ns = 0;
+	int outcome = -1;
+
+	/* R4: this rank pushes nothing more for the turn. */
+	atomic_store_explicit(&comm->own->results, wait->stuck.turn, memory_order_release);
+	watcher_kick(comm->watcher);
+	for (;;) {
+		uint32_t bell = atomic_load_explicit(&comm->own->bell, memory_order_acquire);
+
+		if (mailbox_released(&comm->mailbox, &outcome, &wait->digest, &asked_ns))
+			break;
+		futex_sleep(&comm->own->bell, bell, SLEEP_NS_MAX);
+	}
+	mailbox_clear(&comm->mailbox);
+	wait->rescue_ns = clock_now_ns() - asked_ns;
+	return outcome == 0 ? WAIT_RESCUED : WAIT_FAILED;
+}
+
+/* True when the watcher should be told now: past the soft deadline, or a missing rank is dead. */
+static bool should_tell(const struct belay_comm *comm, const struct wait *wait, uint64_t now)
+{
+	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
+
+	return now - wait->stuck.since_ns >= comm->settings.late_ns || dead & wait->stuck.missing;
+}
+
+static void tell(struct belay_comm *comm, struct wait *wait)
+{
+	wait->stuck.give_up_ns = comm_give_up_ns(comm);
+	mailbox_post(&comm->mailbox, &wait->stuck);
+	watcher_kick(comm->watcher);
+}
+
+/* One look at everything but the clock: -1 to go on waiting. */
+static int look(struct belay_comm *comm, struct wait *wait, bool told)
+{
+	uint64_t before = wait->stuck.missing;
+
+	if (poll(comm, wait))
+		return WAIT_DONE;
+	if (comm_decided(comm))
+		return WAIT_FAILED;
+	if (told && before != wait->stuck.missing)
+		mailbox_update_missing(&comm->mailbox, wait->stuck.missing);
+	if (told && mailbox_asked(&comm->mailbox) && mailbox_abandon(&comm->mailbox))
+		return wait_for_release(comm, wait);
+	return -1;
+}
+
+static int wait_slowly(struct belay_comm *comm, struct wait *wait)
+{
+	bool told = false;
+	int outcome;
+
+	wait->stuck.since_ns = clock_now_ns();
+	while ((outcome = look(comm, wait, told)) < 0) {
+		uint64_t now = clock_now_ns();
+		uint64_t waited = now - wait->stuck.since_ns;
+
+		if (!wait->late && waited >= comm->settings.late_ns) {
+			wait->late = true;
+			wait->late_for = wait->stuck.missing;
+		}
+		if (!told && should_tell(comm, wait, now)) {
+			told = true;
+			tell(comm, wait);
+		} else if (waited < comm->yield_ns) {
+			(void)sched_yield(); /* cannot fail on Linux */
+		} else {
+			sleep_for(comm, wait, told ? SLEEP_NS_MAX : comm->settings.late_ns - waited);
+		}
+	}
+	if (told && outcome != WAIT_RESCUED)
+		mailbox_clear(&comm->mailbox);
+	return outcome;
+}
+
+enum wait_outcome wait_for_ranks(struct belay_comm *comm, struct wait *wait)
+{
+	if (poll(comm, wait))
+		return WAIT_DONE;
+	for (uint32_t i = 0; i < comm->spin_polls; i++) {
+		pause_cpu();
+		if (poll(comm, wait))
+			return WAIT_DONE;
+	}
+	wait_end_of_call(comm);
+	return (enum wait_outcome)wait_slowly(comm, wait);
+}
