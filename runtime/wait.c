@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/outcome/verdict.h"
 #include "runtime/outcome/watcher.h"
 
 /* The longest sleep. Wakes are not lost, so this only bounds what a bug or a foreign stop could do. */
@@ -114,12 +115,17 @@ static enum wait_outcome wait_for_release(struct belay_comm *comm, struct wait *
 	return outcome == 0 ? WAIT_RESCUED : WAIT_FAILED;
 }
 
-/* True when the watcher should be told now: past the soft deadline, or a missing rank is dead. */
+/* True when the watcher should be told now: past the soft deadline; a missing rank is dead; another rank has begun
+ * the rescue of this turn; or the watchers do the whole call. */
 static bool should_tell(const struct belay_comm *comm, const struct wait *wait, uint64_t now)
 {
-	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
+	const struct control_head *head = comm->control.head;
+	uint64_t dead = atomic_load_explicit(&head->dead, memory_order_acquire);
+	uint64_t rescue = atomic_load_explicit(&head->rescue, memory_order_acquire);
 
-	return now - wait->stuck.since_ns >= comm->settings.late_ns || dead & wait->stuck.missing;
+	return now - wait->stuck.since_ns >= comm->settings.late_ns ||
+	       wait->stuck.phase == WAIT_GATHER || dead & wait->stuck.missing ||
+	       (rescue_turn(rescue) == wait->stuck.turn && wait->stuck.phase != WAIT_COMMIT);
 }
 
 static void tell(struct belay_comm *comm, struct wait *wait)
@@ -143,6 +149,19 @@ static int look(struct belay_comm *comm, struct wait *wait, bool told)
 	if (told && mailbox_asked(&comm->mailbox) && mailbox_abandon(&comm->mailbox))
 		return wait_for_release(comm, wait);
 	return -1;
+}
+
+/* Keeps how long the rank that the watcher named has cost at most. */
+static void note_worst(struct belay_comm *comm, const struct wait *wait)
+{
+	uint64_t waited = clock_now_ns() - wait->stuck.since_ns;
+	/* Relaxed here: numbers to be shown; this thread is the only writer of late_worst_ns. */
+	uint64_t named = atomic_load_explicit(&comm->late_named, memory_order_relaxed);
+	_Atomic uint64_t *worst = &comm->count.late_worst_ns[named % BELAY_RANKS_MAX];
+
+	if (named >> 8 == wait->stuck.turn &&
+	    waited > atomic_load_explicit(worst, memory_order_relaxed))
+		atomic_store_explicit(worst, waited, memory_order_relaxed);
 }
 
 static int wait_slowly(struct belay_comm *comm, struct wait *wait)
@@ -170,6 +189,8 @@ static int wait_slowly(struct belay_comm *comm, struct wait *wait)
 	}
 	if (told && outcome != WAIT_RESCUED)
 		mailbox_clear(&comm->mailbox);
+	if (wait->late)
+		note_worst(comm, wait);
 	return outcome;
 }
 
@@ -177,11 +198,11 @@ enum wait_outcome wait_for_ranks(struct belay_comm *comm, struct wait *wait)
 {
 	if (poll(comm, wait))
 		return WAIT_DONE;
-	for (uint32_t i = 0; i < comm->spin_polls; i++) {
+	for (uint32_t i = 0; i < comm->spin_polls && wait->stuck.phase != WAIT_GATHER; i++) {
 		pause_cpu();
 		if (poll(comm, wait))
 			return WAIT_DONE;
 	}
-	wait_end_of_call(comm);
+	wait_end_of_call(comm); /* [SLEEP]: before the first yield */
 	return (enum wait_outcome)wait_slowly(comm, wait);
 }

@@ -193,12 +193,23 @@ static struct outcome_action on_lost(const struct outcome_view *view)
 	return action;
 }
 
+/* L1: the root of the chain, not one that itself waits. A rank that has staged this turn and owes only its results
+ * may be waiting for a lost write: it gets the grace, and is not named while it waits or a rescue runs. */
+static bool is_root(const struct outcome_view *view, unsigned rank)
+{
+	if (progress_staged(&view->progress, rank) < view->turn || view->phase == WAIT_COMMIT)
+		return true;
+	return !(view->waiting & bit(rank)) && rescue_turn(view->rescue) != view->turn &&
+	       waited_ns(view) >= view->late_ns + 2 * view->grace_ns;
+}
+
 static struct outcome_action on_late(const struct outcome_view *view)
 {
 	struct outcome_action action = nothing;
 	int root = liveness_root(view);
 
-	if (view->late_told || root < 0 || waited_ns(view) < view->late_ns)
+	if (view->late_told || root < 0 || waited_ns(view) < view->late_ns ||
+	    !is_root(view, (unsigned)root))
 		return nothing;
 	action.kind = OUTCOME_NAME_LATE;
 	action.rank = root;

@@ -40,6 +40,7 @@ struct outcome_view {
 	uint64_t rescue_members; /* of the attempt in `rescue` */
 	struct progress progress;
 	uint64_t left; /* ranks that have destroyed their communicator */
+	uint64_t waiting; /* ranks that are themselves past the soft deadline in a wait */
 	/* Own calling thread. */
 	enum wait_phase phase;
 	uint64_t turn;     /* that it waits in */

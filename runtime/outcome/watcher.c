@@ -51,10 +51,15 @@ static void view_words(struct watcher *w, struct outcome_view *view)
 	view->rescue = atomic_load_explicit(&head->rescue, memory_order_acquire);
 	if (view->rescue)
 		view->rescue_members = watcher_rescue_members(comm, view->rescue);
-	for (unsigned r = 0; r < comm->nranks; r++)
-		if (atomic_load_explicit(&comm->control.rank[r].state, memory_order_acquire) ==
-		    CONTROL_LEFT)
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		const struct control_rank *rank = &comm->control.rank[r];
+
+		if (atomic_load_explicit(&rank->state, memory_order_acquire) == CONTROL_LEFT)
 			view->left |= bit(r);
+		/* Relaxed: decides only who is named late. */
+		if (atomic_load_explicit(&rank->missing, memory_order_relaxed))
+			view->waiting |= bit(r);
+	}
 }
 
 /* A new wait of the calling thread: forget what was noted about the last one. */
