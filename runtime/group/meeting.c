@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -76,20 +77,26 @@ void meeting_fault(struct rendezvous *m)
 		fault_act(m->faults, m->rank, step, FAULT_AT_HANDSHAKE);
 }
 
-/* How many descriptors this process has open; more than any limit if its table is full. */
-static int count_descriptors(uint64_t *ret_count)
+/*
+ * How many descriptors below `limit` are open: the limit bounds their numbers, so those above it, from
+ * before it was lowered, take no room. -1 when that cannot be looked up.
+ */
+static int count_descriptors(uint64_t limit, uint64_t *ret_count)
 {
 	DIR *folder = opendir("/proc/self/fd");
 	uint64_t count = 0;
+	struct dirent *entry;
 
-	if (!folder) {
-		*ret_count = UINT32_MAX;
-		return errno == EMFILE ? 0 : -1;
+	if (!folder && errno == EMFILE) {
+		*ret_count = limit;
+		return 0;
 	}
-	while (readdir(folder))
-		count++;
+	if (!folder)
+		return -1;
+	while ((entry = readdir(folder)) != NULL)
+		count += *entry->d_name != '.' && strtoull(entry->d_name, NULL, 10) < limit;
 	(void)closedir(folder); /* only read from */
-	*ret_count = count - 3; /* ".", ".." and the folder's own */
+	*ret_count = count - 1; /* the folder's own */
 	return 0;
 }
 
@@ -99,12 +106,10 @@ int meeting_check_descriptors(unsigned int needed, struct cause_chain *causes)
 	uint64_t open;
 
 	/* What cannot be looked up is left to the calls that will need it. */
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || count_descriptors(&open) != 0)
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || count_descriptors(limit.rlim_cur, &open) != 0)
 		return 0;
 	if (open + needed <= limit.rlim_cur)
 		return 0;
-	if (open > limit.rlim_cur)
-		open = limit.rlim_cur;
 	cause_add(causes, NULL, 0, -1, 0,
 		  "the creation needs %u descriptors, RLIMIT_NOFILE (ulimit -n) allows %" PRIu64
 		  " of which %" PRIu64 " are in use",

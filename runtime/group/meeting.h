@@ -41,7 +41,7 @@ struct rendezvous {
 	uint64_t begin_ns;
 	uint64_t deadline_ns;
 	uint32_t step;	 /* of the exchange that is going on; the same on all ranks */
-	uint64_t fault_step; /* "seq" of at=handshake faults: the steps of the creation, from 0 */
+	uint64_t fault_step; /* see meeting_fault() */
 
 	int unfit; /* 0, or why this rank cannot take part; it still comes, to say so */
 	/* 0, or the status that ended the creation; it has been told to whom it could be told. */
@@ -71,7 +71,11 @@ unsigned long long meeting_allowed_ms(const struct rendezvous *m);
 /* A message of this rank, with its name and secret. */
 void meeting_compose(const struct rendezvous *m, enum handshake_type type,
 		     struct handshake_message *ret_message);
-/* Acts out the faults of at=handshake that are due at the next step. */
+/*
+ * Acts out the faults of at=handshake, whose seq counts the steps of the creation: 0 at its begin, 1
+ * before this rank can be met, 2 when it is seated (rank 0: when all are), 3 with the memory, 4 with
+ * the links, from 5 on before each barrier and agreement, the last before rendezvous_end()'s.
+ */
 void meeting_fault(struct rendezvous *m);
 /* Whether the table has room for `needed` descriptors more; 0 or BELAY_E_LIMIT. */
 int meeting_check_descriptors(unsigned int needed, struct cause_chain *causes);

@@ -66,8 +66,8 @@ static int stuck(struct rendezvous *m, uint64_t waiting)
 
 	meeting_list_missing(~waiting, m->nranks, ranks, sizeof(ranks));
 	return meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-				  "of %d ranks these joined but did not go on within %llu ms: %s",
-				  m->nranks, meeting_allowed_ms(m), ranks);
+				  "of %d ranks these joined but did not go on: %s; waited for %llu ms",
+				  m->nranks, ranks, meeting_allowed_ms(m));
 }
 
 /* Sends to one member, waiting for room until the deadline. */

@@ -385,8 +385,8 @@ static int wait_for_all(struct lobby *lobby)
 
 		meeting_list_missing(m->joined, m->nranks, missing, sizeof(missing));
 		status = meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-					    "of %d ranks these did not join within %llu ms: %s",
-					    m->nranks, meeting_allowed_ms(m), missing);
+					    "of %d ranks these did not join: %s; waited for %llu ms",
+					    m->nranks, missing, meeting_allowed_ms(m));
 	}
 	return status;
 }
@@ -398,10 +398,10 @@ int lobby_gather(struct rendezvous *m)
 
 	for (int i = 0; i < PLACES; i++)
 		lobby.place[i].fd = -1;
+	meeting_fault(m);
 	status = lobby_open(&lobby);
 	if (status)
 		return status; /* without a listener there is nobody to tell */
-	meeting_fault(m);
 	status = m->unfit ? meeting_fail_own(m, m->unfit) : wait_for_all(&lobby);
 	if (status)
 		tell_late_ones(&lobby);

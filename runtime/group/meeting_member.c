@@ -63,8 +63,8 @@ static int host_is_late(struct rendezvous *m)
 	meeting_list_missing(m->joined, m->nranks, missing, sizeof(missing));
 	if (*missing)
 		return meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-					  "of %d ranks these did not join within %llu ms: %s",
-					  m->nranks, meeting_allowed_ms(m), missing);
+					  "of %d ranks these did not join: %s; waited for %llu ms",
+					  m->nranks, missing, meeting_allowed_ms(m));
 	return meeting_fail_group(m, BELAY_E_START_TIMEOUT,
 				  "rank 0 (pid %d) did not go on within %llu ms", m->pid[0],
 				  meeting_allowed_ms(m));
@@ -267,9 +267,9 @@ static int nobody_there(struct rendezvous *m, const char *why)
 	if (m->unfit)
 		return m->unfit;
 	return meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-				  "of %d ranks these did not join within %llu ms: 0; rank %d waited at "
+				  "of %d ranks these did not join: 0; rank %d waited for %llu ms at "
 				  "'%.200s': %s",
-				  m->nranks, meeting_allowed_ms(m), m->rank, m->meeting, why);
+				  m->nranks, m->rank, meeting_allowed_ms(m), m->meeting, why);
 }
 
 static int join(struct rendezvous *m)
@@ -277,6 +277,7 @@ static int join(struct rendezvous *m)
 	char why[160] = "";
 	uint64_t pause_ns = RETRY_FIRST_NS;
 
+	meeting_fault(m);
 	for (;;) {
 		int status = member_try(m, why, sizeof(why));
 

@@ -3,6 +3,7 @@
 
 #include "runtime/group/packet.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -123,14 +124,31 @@ int packet_receive(int fd, struct packet *ret_packet)
 	return status;
 }
 
+/* ppoll() of the entries that are there: it refuses arrays longer than RLIMIT_NOFILE, holes and all. */
+static int poll_once(struct pollfd *fds, size_t count, const struct timespec *left)
+{
+	struct pollfd dense[PACKET_POLL_MAX];
+	size_t n = 0;
+	int ready;
+
+	for (size_t i = 0; i < count; i++)
+		if (fds[i].fd >= 0)
+			dense[n++] = fds[i];
+	ready = ppoll(dense, (nfds_t)n, left, NULL);
+	for (size_t i = 0, at = 0; i < count; i++)
+		fds[i].revents = fds[i].fd >= 0 && ready > 0 ? dense[at++].revents : 0;
+	return ready;
+}
+
 int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns)
 {
+	assert(count <= PACKET_POLL_MAX);
 	for (;;) {
 		uint64_t now_ns = packet_now_ns();
 		uint64_t left_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
 		struct timespec left = { .tv_sec = (time_t)(left_ns / NS_PER_S),
 					 .tv_nsec = (long)(left_ns % NS_PER_S) };
-		int ready = ppoll(fds, (nfds_t)count, &left, NULL);
+		int ready = poll_once(fds, count, &left);
 
 		if (ready > 0)
 			return ready;

@@ -43,7 +43,11 @@ int packet_receive(int fd, struct packet *ret_packet);
 /* Closes the descriptors that are still there (>= 0). */
 void packet_discard(struct packet *packet);
 
-/* poll() until deadline_ns. Returns how many are ready, 0 at the deadline, or a negative errno. */
+/* Most entries of packet_poll(): a listener, some places, a socket and a pidfd of each rank. */
+#define PACKET_POLL_MAX (2 * BELAY_RANKS_MAX + 32)
+
+/* poll() until deadline_ns; entries with fd -1 are skipped. Returns how many are ready, 0 at the
+ * deadline, or a negative errno. */
 int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns);
 
 /* Sleeps for pause_ns, but not past deadline_ns. */

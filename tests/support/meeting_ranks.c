@@ -59,6 +59,15 @@ int count_open_descriptors(void)
 	return count - 3;
 }
 
+unsigned int descriptor_limit_for(int room)
+{
+	int fd = 0;
+
+	for (; room > 0; fd++)
+		room -= fcntl(fd, F_GETFD) < 0;
+	return (unsigned int)fd;
+}
+
 static void close_members(struct group_members *members)
 {
 	packet_close(&members->control_fd);
@@ -112,13 +121,25 @@ static int go_through(const struct rank_plan *plan, struct rendezvous *meeting,
 		      struct rank_report *report)
 {
 	char reason[40];
-	int status = use_memory(plan, members, causes);
+	int status;
+
+	if (plan->orphan && fork() == 0) {
+		alarm(5);
+		for (;;)
+			pause();
+	}
+	if (plan->orphan)
+		(void)raise(SIGKILL);
+	if (plan->stop)
+		(void)raise(SIGSTOP);
+	status = use_memory(plan, members, causes);
 
 	report->not_cloexec = lacks_cloexec(members->control_fd) + lacks_cloexec(members->region_fd);
 	for (int i = 0; i < plan->nranks; i++)
 		report->not_cloexec += lacks_cloexec(members->pidfd[i]) +
 				       lacks_cloexec(members->link[i]);
-	report->links_tried = try_links(plan, members);
+	if (!plan->skip_links)
+		report->links_tried = try_links(plan, members);
 	report->region_fd_given = members->region_fd >= 0;
 	report->generation = members->generation;
 	memcpy(report->comm_id, members->comm_id, sizeof(report->comm_id));
@@ -163,7 +184,7 @@ void rank_run(const struct rank_plan *plan, struct rank_report *report)
 	report->elapsed_ms = (packet_now_ns() - begin_ns) / 1000000;
 	(void)cause_text(causes, report->causes, sizeof(report->causes));
 	report->leaked = count_open_descriptors() - before;
-	report->done = 1;
+	report->done++;
 	cause_chain_free(causes);
 }
 
@@ -197,7 +218,14 @@ pid_t rank_start(const struct rank_plan *plan, struct rank_report *report)
 
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
-	rank_run(plan, report);
+	if (plan->fsize) {
+		struct rlimit limit = { .rlim_cur = plan->fsize, .rlim_max = plan->fsize };
+
+		setrlimit(RLIMIT_FSIZE, &limit);
+	}
+	do
+		rank_run(plan, report);
+	while (report->status == 0 && report->done < plan->runs);
 	_exit(0);
 }
 

@@ -22,7 +22,12 @@ struct rank_plan {
 	const char *fault;	 /* BELAY_FAULT's syntax, or NULL */
 	size_t region_bytes;
 	unsigned int nofile;	 /* RLIMIT_NOFILE of the process; 0: as it is */
+	uint64_t fsize;		 /* RLIMIT_FSIZE of the process; 0: as it is */
 	int storm;		 /* 1: a timer signal each millisecond */
+	int orphan;		 /* 1: after begin, leaves a child with all its sockets and dies */
+	int stop;		 /* 1: after begin, stops itself */
+	int skip_links;		 /* 1: does not try the links, where peers will not answer */
+	int runs;		 /* creations of the same name, one after the other; 0 means 1 */
 	uint64_t end_status;	 /* what it gives to rendezvous_end(), negated */
 	uint32_t usable;
 };
@@ -61,5 +66,8 @@ int rank_wait(pid_t pid);
 void ranks_run(const struct rank_plan *plans, struct rank_report *reports, int count);
 
 int count_open_descriptors(void);
+
+/* The RLIMIT_NOFILE that leaves room for `room` more descriptors. */
+unsigned int descriptor_limit_for(int room);
 
 #endif /* BELAY_TESTS_MEETING_RANKS_H */
