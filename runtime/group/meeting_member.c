@@ -171,8 +171,9 @@ static int connect_to(struct rendezvous *m, char *ret_why, size_t size)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0) {
-		(void)snprintf(ret_why, size, "nobody has opened the meeting (%s)",
-			       strerrordesc_np(errno));
+		/* A queue that is full says less than what was found out when it was not. */
+		if (errno != EAGAIN || !*ret_why)
+			(void)snprintf(ret_why, size, "cannot connect: %s", strerrordesc_np(errno));
 		packet_close(&fd);
 		return -1;
 	}
