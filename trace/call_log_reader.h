@@ -56,8 +56,15 @@ int call_log_reader_next(struct call_log_reader *reader, struct call_log_batch *
 /* Bytes read so far and in all, for progress. */
 void call_log_reader_progress(const struct call_log_reader *reader, uint64_t *ret_done, uint64_t *ret_total);
 
-/* After the end: damage met, records that the writer itself counted as lost, and whether the file was closed
- * cleanly (or continued in a next file). */
+/* How a file ends. */
+enum call_log_closed {
+	CALL_LOG_NOT_CLOSED = 0, /* its writer was killed, or still writes */
+	CALL_LOG_CLOSED = 1,     /* cleanly: no record of the run follows */
+	CALL_LOG_CONTINUED = 2   /* in the file of the next number */
+};
+
+/* After the end: damage met, in order of offset (beyond 1024 stretches the last entry stands for all the rest);
+ * call records that the writer itself counted as lost; and enum call_log_closed. */
 size_t call_log_reader_damage(const struct call_log_reader *reader, const struct call_log_damage **ret_list);
 uint64_t call_log_reader_records_lost(const struct call_log_reader *reader);
 int call_log_reader_closed(const struct call_log_reader *reader);

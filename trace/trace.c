@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "runtime/belay.h"
+#include "trace/call_log_writer.h"
 #include "trace/trace_ring.h"
 
 /*
@@ -19,12 +20,14 @@ struct trace {
 	/* The calling thread's. */
 	uint64_t head;  /* records committed, as in the ring */
 	uint64_t limit; /* the head at which the ring is full, as far as known; UINT64_MAX: it wraps */
+	uint64_t wake;  /* the head at which the writer is woken */
 	uint64_t lost;  /* records dropped, as in the ring */
 	char *calls;
 	uint32_t mask;
 	uint32_t stride;
 	struct trace_area *area;
-	struct call_record *spill; /* filled when there is no place, and dropped */
+	struct call_log_writer *writer; /* NULL: no log */
+	struct call_record *spill;      /* filled when there is no place, and dropped */
 	void *own_rings;           /* when the caller gave none */
 	size_t own_rings_bytes;
 	pthread_mutex_t event_lock; /* orders the producers of events */
@@ -50,6 +53,11 @@ static uint64_t random_run_id(void)
 	return id;
 }
 
+static int has_log(const struct trace_config *config)
+{
+	return config->log_dir && *config->log_dir;
+}
+
 /* The rings of the own rank: in the caller's memory, or in memory of the trace. */
 static int take_rings(struct trace *trace, const struct trace_config *config)
 {
@@ -62,11 +70,12 @@ static int take_rings(struct trace *trace, const struct trace_config *config)
 			return BELAY_E_NO_MEMORY;
 		trace->area = trace->own_rings;
 	}
-	trace_area_init(trace->area, config->rank, config->nranks, random_run_id(), 0);
+	trace_area_init(trace->area, config->rank, config->nranks, random_run_id(), has_log(config));
 	trace->calls = (char *)trace->area + TRACE_AREA_HEADER_BYTES;
 	trace->mask = trace->area->call_capacity - 1;
 	trace->stride = trace->area->call_stride;
-	trace->limit = UINT64_MAX;
+	trace->limit = has_log(config) ? trace->area->call_capacity : UINT64_MAX;
+	trace->wake = has_log(config) ? trace->area->call_capacity / 2 : UINT64_MAX;
 	return 0;
 }
 
@@ -97,6 +106,10 @@ int trace_open(const struct trace_config *config, struct trace **ret_trace)
 	if (status)
 		goto out;
 	pthread_mutex_init(&trace->event_lock, NULL);
+	if (has_log(config))
+		status = call_log_writer_start(config, trace->area, &trace->writer);
+	if (status)
+		goto out;
 
 	*ret_trace = trace;
 	trace = NULL; /* the caller's now */
@@ -106,47 +119,130 @@ out:
 	return status;
 }
 
+static inline struct call_record *place_of(struct trace *trace, uint64_t index)
+{
+	return (struct call_record *)(trace->calls + (index & trace->mask) * trace->stride);
+}
+
+/* Notes the records dropped before the one that comes next, if any. False when there is no room for the note. */
+static int note_gap(struct trace *trace)
+{
+	struct trace_area *area = trace->area;
+	/* Relaxed: this thread's own word. */
+	uint64_t head = atomic_load_explicit(&area->gap_head, memory_order_relaxed);
+	/* Acquire: the writer has read the note that stood there. */
+	uint64_t tail = atomic_load_explicit(&area->gap_tail, memory_order_acquire);
+
+	if (area->gaps[(head - 1) % TRACE_GAPS].lost == trace->lost)
+		return 1;
+	if (head - tail >= TRACE_GAPS)
+		return 0;
+	area->gaps[head % TRACE_GAPS] = (struct trace_gap){ .index = trace->head, .lost = trace->lost };
+	/* Release: the note before its number; the record that follows releases both. */
+	atomic_store_explicit(&area->gap_head, head + 1, memory_order_release);
+	return 1;
+}
+
+/* The ring was full when last looked at. Dropping goes on until the gap can be noted, so that it is exact. */
 static struct call_record *slot_of_full_ring(struct trace *trace)
 {
-	return trace->area ? trace->spill : (struct call_record *)forked_slot;
+	struct trace_area *area = trace->area;
+	uint64_t limit;
+
+	if (!area)
+		return (struct call_record *)forked_slot;
+	/* (4) of [TRACE_RING]. */
+	limit = atomic_load_explicit(&area->calls.written, memory_order_acquire) + area->call_capacity;
+	if (trace->head >= limit || !note_gap(trace))
+		return trace->spill;
+	trace->limit = limit;
+	return place_of(trace, trace->head);
 }
 
 struct call_record *trace_call_slot(struct trace *trace)
 {
 	if (__builtin_expect(trace->head >= trace->limit, 0))
 		return slot_of_full_ring(trace);
-	return (struct call_record *)(trace->calls + (trace->head & trace->mask) * trace->stride);
+	return place_of(trace, trace->head);
+}
+
+static void count_dropped(struct trace *trace)
+{
+	if (!trace->area)
+		return;
+	trace->lost++;
+	/* Release: whoever sees this count sees a head that is not older; see totals_of() in call_log_writer.c. */
+	atomic_store_explicit(&trace->area->calls.lost, trace->lost, memory_order_release);
+}
+
+/* Half a ring more is filled, or a call failed: that record should reach the disk now. */
+static void wake_writer(struct trace *trace)
+{
+	if (trace->head == trace->wake)
+		trace->wake += trace->area->call_capacity / 2;
+	if (trace->writer)
+		call_log_writer_wake(trace->writer);
 }
 
 void trace_call_commit(struct trace *trace)
 {
-	if (__builtin_expect(trace->head >= trace->limit, 0))
+	const struct call_record *record;
+
+	if (__builtin_expect(trace->head >= trace->limit, 0)) {
+		count_dropped(trace);
 		return;
+	}
+	record = place_of(trace, trace->head);
 	trace->head++;
 	/* (1) of [TRACE_RING]. */
 	atomic_store_explicit(&trace->area->calls.head, trace->head, memory_order_release);
+	if (__builtin_expect(trace->head == trace->wake || record->status, 0))
+		wake_writer(trace);
+}
+
+/* Whether an event should reach the disk now. */
+static int is_urgent(const struct event_record *event)
+{
+	return event->kind == EVENT_VERDICT || event->kind == EVENT_ERROR || event->kind == EVENT_RESCUE_BEGIN ||
+	       event->kind == EVENT_RESCUE_END;
+}
+
+/* Adds an event to the ring. Returns how many stand there unwritten; 0 when it was dropped. */
+static uint64_t event_append_locked(struct trace_area *area, const struct event_record *event)
+{
+	/* Relaxed: head and lost are written under this lock only. */
+	uint64_t head = atomic_load_explicit(&area->events.head, memory_order_relaxed);
+	/* (4) of [TRACE_RING]. */
+	uint64_t written = atomic_load_explicit(&area->events.written, memory_order_acquire);
+
+	if (area->has_log && head - written >= area->event_capacity) {
+		(void)atomic_fetch_add_explicit(&area->events.lost, 1, memory_order_relaxed);
+		return 0;
+	}
+	memcpy(trace_area_event(area, head), event, sizeof(*event));
+	/* (1) of [TRACE_RING]. */
+	atomic_store_explicit(&area->events.head, head + 1, memory_order_release);
+	return head + 1 - written;
 }
 
 void trace_event(struct trace *trace, const struct event_record *event)
 {
 	struct trace_area *area = trace->area;
-	uint64_t head;
+	uint64_t unwritten;
 
 	if (!area)
 		return;
 	pthread_mutex_lock(&trace->event_lock);
-	/* Relaxed: written under this lock only. */
-	head = atomic_load_explicit(&area->events.head, memory_order_relaxed);
-	memcpy(trace_area_event(area, head), event, sizeof(*event));
-	/* (1) of [TRACE_RING]. */
-	atomic_store_explicit(&area->events.head, head + 1, memory_order_release);
+	unwritten = event_append_locked(area, event);
 	pthread_mutex_unlock(&trace->event_lock);
+	if (trace->writer && (is_urgent(event) || unwritten == area->event_capacity / 2))
+		call_log_writer_wake(trace->writer);
 }
 
 void trace_salvage(struct trace *trace, uint32_t dead_rank)
 {
-	(void)trace;
-	(void)dead_rank;
+	if (trace->area && trace->writer && dead_rank < trace->area->nranks)
+		call_log_writer_salvage(trace->writer, dead_rank);
 }
 
 uint64_t trace_records_lost(const struct trace *trace)
@@ -157,8 +253,12 @@ uint64_t trace_records_lost(const struct trace *trace)
 
 int trace_close(struct trace *trace, uint64_t deadline_ns)
 {
-	(void)deadline_ns;
-	if (trace)
-		trace_free(trace);
-	return 0;
+	int status = 0;
+
+	if (!trace)
+		return 0;
+	if (trace->writer)
+		status = call_log_writer_stop(trace->writer, deadline_ns);
+	trace_free(trace);
+	return status;
 }
