@@ -15,6 +15,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/outcome/watcher_state.h"
+#include "runtime/path/path.h"
 #include "runtime/wait.h"
 
 /* A poll that returns this much later than asked means that the whole machine stood still (a debugger, a
@@ -75,6 +76,17 @@ static void note_new_wait(struct watcher *w, const struct stuck_turn *stuck)
 	memset(w->lost_since_ns, 0, sizeof(w->lost_since_ns));
 }
 
+/* What is missing of what the calling thread said, now. */
+static uint64_t still_missing(const struct belay_comm *comm, const struct stuck_turn *stuck)
+{
+	uint64_t missing = stuck->missing;
+
+	for (uint64_t m = missing; m; m &= m - 1)
+		if (comm->path->is_here(comm, stuck, (unsigned)__builtin_ctzll(m)))
+			missing &= ~(m & -m);
+	return missing;
+}
+
 static void view_wait(struct watcher *w, struct outcome_view *view)
 {
 	struct stuck_turn stuck;
@@ -88,7 +100,7 @@ static void view_wait(struct watcher *w, struct outcome_view *view)
 	note_new_wait(w, &stuck);
 	view->phase = stuck.phase;
 	view->turn = stuck.turn;
-	view->missing = stuck.missing;
+	view->missing = still_missing(w->comm, &stuck);
 	view->since_ns = stuck.since_ns + (w->stood_still_ns - w->stood_still_before_ns);
 	view->give_up_ns = stuck.give_up_ns;
 	view->late_told = w->late_told;
@@ -100,7 +112,7 @@ static void view_wait(struct watcher *w, struct outcome_view *view)
 			w->lost_since_ns[r] = view->now_ns;
 	}
 	memcpy(view->lost_since_ns, w->lost_since_ns, sizeof(view->lost_since_ns));
-	atomic_store_explicit(&w->comm->own->missing, stuck.missing, memory_order_relaxed);
+	atomic_store_explicit(&w->comm->own->missing, view->missing, memory_order_relaxed);
 }
 
 static void view_complaint(struct watcher *w, struct outcome_view *view)

@@ -408,6 +408,22 @@ static int host_allreduce(struct belay_comm *comm, struct call *call)
 	return status;
 }
 
+static bool host_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck, unsigned rank)
+{
+	const struct region_head *head = region_head(&comm->region, rank);
+	const struct region_header *header;
+
+	if (stuck->phase == WAIT_INPUTS)
+		header = &head->inputs[stuck->turn & 1];
+	else if (stuck->phase == WAIT_RESULTS)
+		header = &head->results[stuck->turn & 1];
+	else
+		return false;
+	/* Relaxed: only whether it is there; the calling thread will acquire it. */
+	return atomic_load_explicit(&header->word, memory_order_relaxed) >> 32 ==
+	       region_flag(stuck->turn);
+}
+
 static int host_usable(const struct settings *settings, const char **ret_reason)
 {
 	(void)settings;
@@ -419,4 +435,5 @@ const struct path host_path = {
 	.id = BELAY_PATH_HOST,
 	.usable = host_usable,
 	.allreduce = host_allreduce,
+	.is_here = host_is_here,
 };

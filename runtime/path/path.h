@@ -36,6 +36,9 @@ struct path {
 	int (*usable)(const struct settings *settings, const char **ret_reason);
 	/* Carries the call out. 0; BELAY_E_* of class VERDICT. */
 	int (*allreduce)(struct belay_comm *comm, struct call *call);
+	/* For the watcher: true when what a calling thread waits for from `rank` is here already, and the thread has only
+	 * not run to see it. On a crowded machine that is common, and nothing is lost or late then. */
+	bool (*is_here)(const struct belay_comm *comm, const struct stuck_turn *stuck, unsigned rank);
 };
 
 extern const struct path host_path;
