@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One call as all its ranks saw it, and what can be told from that alone. Pure. */
+#ifndef BELAY_TOOLS_ANALYZE_CALL_ROW_H
+#define BELAY_TOOLS_ANALYZE_CALL_ROW_H
+
+#include <stdint.h>
+
+#include "runtime/belay.h"
+#include "trace/call_record.h"
+
+struct call_row {
+	uint64_t seq;
+	uint64_t pass;   /* by the rule in use, from 1; 0: none */
+	uint64_t ranks;  /* mask: whose record is here */
+	uint32_t nranks;
+	const struct call_record *records[BELAY_RANKS_MAX]; /* NULL where absent */
+};
+
+struct row_facts {
+	const struct call_record *any; /* the lowest rank's record */
+	uint64_t start_ns;             /* earliest start */
+	uint64_t end_ns;               /* latest end */
+	uint64_t latency_ns;           /* longest duration: the slowest rank's */
+	uint64_t time_ns;              /* mean duration */
+	uint64_t wait_ns;              /* mean time for which a rank's own input was ready and the last one's not */
+	uint64_t late;                 /* mask: ranks that waited past the soft deadline */
+	uint64_t stuck;                /* mask: ranks that finished by rescue */
+	uint64_t rescue_ns;            /* the longest rescue */
+	uint8_t rescue_path;           /* enum belay_path; 0: none */
+	int16_t status;                /* the first that is negative, by rank; else 0 */
+	uint64_t failed;               /* mask: ranks with a negative status */
+	uint64_t mismatched;           /* mask: ranks with BELAY_E_MISMATCH */
+	uint64_t digest_outliers;      /* mask: ranks whose output is not the majority's */
+	int last_rank;                 /* who arrived last; -1: not all of `expected` are here, or only one rank */
+	uint64_t lateness_ns;          /* last arrival minus the median arrival of the others */
+};
+
+/* Computes the facts of a row with at least one record. `expected`: mask of the ranks that have data at all. */
+void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts);
+
+/* When the rank's input stood ready: t_staged. */
+static inline uint64_t record_arrival(const struct call_record *record)
+{
+	return record->start_ns + record->staged_ns;
+}
+
+static inline uint64_t rank_bit(uint32_t rank)
+{
+	return 1ull << rank;
+}
+
+/* Takes the lowest rank out of a mask that is not empty. */
+static inline uint32_t mask_pop(uint64_t *mask)
+{
+	uint32_t rank = (uint32_t)__builtin_ctzll(*mask);
+
+	*mask &= *mask - 1;
+	return rank;
+}
+
+/* All ranks of a communicator. */
+static inline uint64_t mask_of(uint32_t nranks)
+{
+	return nranks >= 64 ? UINT64_MAX : (1ull << nranks) - 1;
+}
+
+#endif /* BELAY_TOOLS_ANALYZE_CALL_ROW_H */
