@@ -109,6 +109,12 @@ void cause_chain_set_level(struct cause_chain *chain, enum belay_log_level level
 	pthread_mutex_unlock(&chain->lock);
 }
 
+void cause_chain_set_rank(struct cause_chain *chain, int rank)
+{
+	if (chain)
+		chain->config.rank = rank;
+}
+
 static void add_foreign(struct line *line, const char *call, int code)
 {
 	char buffer[128];

@@ -25,6 +25,8 @@ struct cause_chain *cause_chain_create(const struct cause_config *config);
 void cause_chain_free(struct cause_chain *chain);
 /* Settings are known only after parsing. */
 void cause_chain_set_level(struct cause_chain *chain, enum belay_log_level level);
+/* The rank that messages name, when it was not known at first. Before any other thread uses the chain. */
+void cause_chain_set_rank(struct cause_chain *chain, int rank);
 
 /*
  * Adds a cause: "`text`: `call`: `code text` (`code`)". call may be NULL (no foreign call); code is an errno value unless

@@ -145,6 +145,7 @@ static int plan(struct creation *c, int rank, int nranks)
 	size_t used;
 	int status;
 
+	cause_chain_set_rank(comm->causes, rank);
 	comm->rank = (unsigned)rank;
 	comm->nranks = (unsigned)nranks;
 	comm->turn = comm->seq = comm->first_seq - 1;

@@ -193,13 +193,16 @@ static struct outcome_action on_lost(const struct outcome_view *view)
 	return action;
 }
 
-/* L1: the root of the chain, not one that itself waits. A rank that has staged this turn and owes only its results
- * may be waiting for a lost write: it gets the grace, and is not named while it waits or a rescue runs. */
+/* L1: the root of the chain, not one that itself waits. A rank that has not begun what is missing is late. One that
+ * stands inside a turn may be waiting there for a lost write: it gets the grace, and is not named while it waits or a
+ * rescue of its turn runs. */
 static bool is_root(const struct outcome_view *view, unsigned rank)
 {
-	if (progress_staged(&view->progress, rank) < view->turn || view->phase == WAIT_COMMIT)
+	uint64_t staged = progress_staged(&view->progress, rank);
+
+	if (staged == view->progress.done[rank])
 		return true;
-	return !(view->waiting & bit(rank)) && rescue_turn(view->rescue) != view->turn &&
+	return !(view->waiting & bit(rank)) && rescue_turn(view->rescue) != staged &&
 	       waited_ns(view) >= view->late_ns + 2 * view->grace_ns;
 }
 
