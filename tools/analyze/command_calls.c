@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `calls` for people, and `calls` and `export` for machines: a row a call and rank, as recorded. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/analyze/print_json.h"
+#include "tools/analyze/print_text.h"
+#include "tools/analyze/words.h"
+
+static const struct {
+	uint16_t bit;
+	const char *name;
+} flags[] = {
+	{ CALL_IN_PLACE, "in_place" }, { CALL_GRAPH, "graph" },	    { CALL_RESCUED, "rescued" },
+	{ CALL_LATE, "late" },	       { CALL_REGION, "region" },   { CALL_CHUNKED, "chunked" },
+	{ CALL_DIGEST, "digest" },
+};
+
+#define FLAGS (sizeof(flags) / sizeof(flags[0]))
+
+typedef int print_record_function(struct output *output, const struct call_row *row, uint32_t rank);
+
+static int wanted(const struct call_filter *filter, const struct call_record *record)
+{
+	return record->duration_ns >= filter->slower_than_ns;
+}
+
+static int print_wanted(struct output *output, const struct call_row *row,
+			print_record_function *print)
+{
+	const struct call_filter *filter = &output->filter;
+	uint64_t left = row->ranks & filter->ranks;
+	int status = 0;
+
+	if (row->seq < filter->seq_first || row->seq > filter->seq_last)
+		return 0;
+	if (filter->pass && row->pass != filter->pass)
+		return 0;
+	while (status == 0 && left) {
+		uint32_t rank = mask_pop(&left);
+
+		if (!wanted(filter, row->records[rank]))
+			continue;
+		status = print(output, row, rank);
+	}
+	return status;
+}
+
+static uint64_t index_of(const struct output *output, const struct call_row *row)
+{
+	return pass_rule_index(&output->summary->passes.rule, row);
+}
+
+/* Text ----------------------------------------------------------------------------------------- */
+
+static void print_columns(const struct output *output)
+{
+	text_bold(output);
+	fprintf(output->file, "%12s %8s %5s %4s %16s %12s %10s %12s %-5s %-12s %-5s %-4s %10s  %s\n",
+		"seq", "pass", "place", "rank", "start (us)", "duration", "staged", "waited", "path",
+		"algorithm", "dtype", "op", "count", "remarks");
+	text_plain(output);
+}
+
+/* How long this rank's own input stood ready before the last one was seen here. */
+static double waited_us(const struct call_record *record, uint32_t nranks)
+{
+	uint64_t last = record->staged_ns;
+
+	for (uint32_t peer = 0; peer < nranks; peer++) {
+		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE && record->arrival_ns[peer] > last)
+			last = record->arrival_ns[peer];
+	}
+	return (double)(last - record->staged_ns) / 1e3;
+}
+
+static void print_remarks(const struct output *output, const struct call_record *record)
+{
+	char ranks[WORDS_RANKS_BYTES], time[WORDS_TIME_BYTES];
+
+	for (size_t i = 0; i < FLAGS; i++) {
+		if ((record->flags & flags[i].bit) && flags[i].bit != CALL_DIGEST)
+			fprintf(output->file, " %s", flags[i].name);
+	}
+	if (record->missing)
+		fprintf(output->file, " missing=%s", words_ranks(record->missing, ranks));
+	if (record->rescue_path)
+		fprintf(output->file, " via=%s,%s", belay_path_name(record->rescue_path),
+			words_time(record->rescue_ns, time));
+	if (record->status)
+		fprintf(output->file, " %s", belay_status_name(record->status));
+}
+
+static int record_text(struct output *output, const struct call_row *row, uint32_t rank)
+{
+	const struct call_record *record = row->records[rank];
+
+	if (output->rows++ == 0)
+		print_columns(output);
+	fprintf(output->file, "%12" PRIu64 " %8" PRIu64 " %5" PRIu64 " %4" PRIu32 " ", row->seq,
+		row->pass, index_of(output, row), rank);
+	text_time(output, record->start_ns, 16);
+	fprintf(output->file, " %12.3f %10.3f %12.3f %-5s %-12s %-5s %-4s %10" PRIu64 " ",
+		(double)record->duration_ns / 1e3, (double)record->staged_ns / 1e3,
+		waited_us(record, row->nranks), belay_path_name(record->path),
+		belay_algorithm_name(record->algorithm), belay_dtype_name(record->dtype),
+		belay_op_name(record->op), record->count);
+	print_remarks(output, record);
+	fputc('\n', output->file);
+	return 0;
+}
+
+static int begin_text(struct output *output)
+{
+	text_heading(output);
+	return 0;
+}
+
+static int row_text(struct output *output, const struct call_row *row, const struct row_facts *facts)
+{
+	(void)facts; /* the row as it stands */
+	return print_wanted(output, row, record_text);
+}
+
+const struct command_ops command_calls_text = {
+	.name = "calls",
+	.comm_begin = begin_text,
+	.row = row_text,
+	.end = text_damages,
+};
+
+/* JSON ------------------------------------------------------------------------------------------- */
+
+static json_t *flags_json(uint16_t value)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < FLAGS; i++) {
+		if (value & flags[i].bit)
+			(void)json_array_append_new(list, json_string(flags[i].name));
+	}
+	return list;
+}
+
+static json_t *arrivals_json(const struct call_record *record, uint32_t nranks)
+{
+	json_t *list = json_array();
+
+	for (uint32_t peer = 0; list && peer < nranks; peer++) {
+		uint64_t ns = record->arrival_ns[peer];
+
+		(void)json_array_append_new(list, ns == CALL_ARRIVAL_NONE ? json_null() : json_us(ns));
+	}
+	return list;
+}
+
+static int record_json(struct output *output, const struct call_row *row, uint32_t rank)
+{
+	const struct call_record *record = row->records[rank];
+	char digest[20];
+
+	(void)snprintf(digest, sizeof(digest), "%016" PRIx64, record->digest);
+	return json_row(
+		output,
+		json_pack("{s:o,s:i,s:o,s:o,s:s,s:s,s:o,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+			  "seq", json_number(row->seq), "rank", (int)rank, "pass",
+			  json_number(row->pass), "index", json_number(index_of(output, row)), "op",
+			  belay_op_name(record->op), "dtype", belay_dtype_name(record->dtype), "count",
+			  json_number(record->count), "path", belay_path_name(record->path),
+			  "algorithm", belay_algorithm_name(record->algorithm), "status",
+			  belay_status_name(record->status), "flags", flags_json(record->flags),
+			  "enqueue_us", json_us(record->enqueue_ns), "start_us",
+			  json_time_us(output, record->start_ns), "staged_us",
+			  json_us(record->staged_ns), "arrival_us",
+			  arrivals_json(record, row->nranks), "duration_us",
+			  json_us(record->duration_ns), "missing", json_ranks(record->missing),
+			  "rescue_path", json_path_or_null(record->rescue_path), "rescue_us",
+			  json_us(record->rescue_ns), "digest",
+			  record->flags & CALL_DIGEST ? json_string(digest) : json_null()));
+}
+
+static int begin_json(struct output *output)
+{
+	return json_rows_begin(output, "calls");
+}
+
+static int row_json(struct output *output, const struct call_row *row, const struct row_facts *facts)
+{
+	(void)facts; /* the row as it stands */
+	return print_wanted(output, row, record_json);
+}
+
+const struct command_ops command_calls_json = {
+	.name = "calls",
+	.begin = json_document_begin,
+	.comm_begin = begin_json,
+	.row = row_json,
+	.comm_end = json_rows_end,
+	.end = json_document_end,
+};
+
+const struct command_ops command_export_json = {
+	.name = "export",
+	.begin = json_document_begin,
+	.comm_begin = begin_json,
+	.row = row_json,
+	.comm_end = json_rows_end,
+	.end = json_document_end,
+};
+
+/* CSV ---------------------------------------------------------------------------------------------- */
+
+/* Times in whole nanoseconds, so that nothing is lost; lists within a field are separated by spaces. */
+static void begin_csv(struct output *output)
+{
+	fputs("comm,nranks,rank,seq,pass,index,op,dtype,count,path,algorithm,status,flags,enqueue_ns,"
+	      "start_ns,staged_ns,arrival_ns,duration_ns,missing,rescue_path,rescue_ns,digest\n",
+	      output->file);
+}
+
+static void print_lists(const struct output *output, const struct call_record *record)
+{
+	const char *space = "";
+
+	for (size_t i = 0; i < FLAGS; i++) {
+		if (!(record->flags & flags[i].bit))
+			continue;
+		fprintf(output->file, "%s%s", space, flags[i].name);
+		space = " ";
+	}
+}
+
+static void print_arrivals(const struct output *output, const struct call_record *record,
+			   uint32_t nranks)
+{
+	for (uint32_t peer = 0; peer < nranks; peer++) {
+		fputs(peer ? " " : "", output->file);
+		if (record->arrival_ns[peer] == CALL_ARRIVAL_NONE)
+			fputc('-', output->file);
+		else
+			fprintf(output->file, "%" PRIu64, record->arrival_ns[peer]);
+	}
+}
+
+static int record_csv(struct output *output, const struct call_row *row, uint32_t rank)
+{
+	const struct call_record *record = row->records[rank];
+	FILE *file = output->file;
+
+	fprintf(file,
+		"%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64
+		",%s,%s,%s,",
+		output->summary->id, row->nranks, rank, row->seq, row->pass, index_of(output, row),
+		belay_op_name(record->op), belay_dtype_name(record->dtype), record->count,
+		belay_path_name(record->path), belay_algorithm_name(record->algorithm),
+		belay_status_name(record->status));
+	print_lists(output, record);
+	fprintf(file, ",%" PRIu32 ",%" PRId64 ",%" PRIu32 ",", record->enqueue_ns,
+		(int64_t)(output->absolute ? record->start_ns : record->start_ns - output->base_ns),
+		record->staged_ns);
+	print_arrivals(output, record, row->nranks);
+	fprintf(file, ",%" PRIu64 ",0x%" PRIx64 ",%s,%" PRIu64 ",", record->duration_ns,
+		record->missing, record->rescue_path ? belay_path_name(record->rescue_path) : "",
+		record->rescue_ns);
+	if (record->flags & CALL_DIGEST)
+		fprintf(file, "%016" PRIx64, record->digest);
+	fputc('\n', file);
+	return 0;
+}
+
+static int row_csv(struct output *output, const struct call_row *row, const struct row_facts *facts)
+{
+	(void)facts; /* the row as it stands */
+	return print_wanted(output, row, record_csv);
+}
+
+/* A table of rows alone: damage is told on stderr. */
+static void end_csv(struct output *output, const struct inputs *inputs)
+{
+	const struct input_damage *damages = inputs->damages.items;
+
+	(void)output;
+	for (size_t i = 0; i < inputs->damages.count; i++)
+		command_error("%s: %s", damages[i].file, damages[i].reason);
+}
+
+const struct command_ops command_export_csv = {
+	.name = "export",
+	.begin = begin_csv,
+	.row = row_csv,
+	.end = end_csv,
+};

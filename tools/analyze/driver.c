@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/analyze/driver.h"
+#include "tools/analyze/merge.h"
+
+/* Calls looked at for a repetition when there are no marks; the first mark ends the search. */
+#define SEARCH_CALLS_MAX 65536u
+#define ROWS_BETWEEN_PROGRESS 8192u
+
+/* One communicator on its way through. */
+struct run {
+	struct inputs *inputs;
+	const struct input_comm *comm;
+	struct output *output;
+	struct arena arena;
+	struct record_part *parts;
+	struct rank_stream *streams;
+	struct merge merge;
+	struct pass_rule rule;
+	struct summary summary;
+	uint64_t shown_ns; /* when progress was last shown */
+};
+
+static struct input_file *file_of(const struct run *run, size_t i)
+{
+	return ((struct input_file **)run->inputs->files.items)[run->comm->first + i];
+}
+
+/* What is told on the way -------------------------------------------------------------------- */
+
+static int on_event(void *user, uint32_t rank, const struct event_record *event)
+{
+	struct run *run = user;
+	int status = summary_note_event(&run->summary, rank, event);
+
+	if (status == 0 && run->output->ops->event)
+		status = run->output->ops->event(run->output, rank, event);
+	return status;
+}
+
+static int on_late(void *user, const struct late_call *call)
+{
+	struct run *run = user;
+
+	return run->output->ops->late(run->output, call);
+}
+
+static int on_pass(void *user, const struct pass_facts *pass)
+{
+	struct run *run = user;
+
+	return run->output->ops->pass(run->output, pass);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Five times a second at most, and only where somebody can see it. */
+static void show_progress(struct run *run)
+{
+	uint64_t done = 0, all = 0, now = now_ns();
+
+	if (!isatty(STDERR_FILENO) || now - run->shown_ns < 200000000u)
+		return;
+	if (run->shown_ns == 0)
+		now -= 100000000u; /* short work shows nothing at all */
+	run->shown_ns = now;
+	for (size_t i = 0; i < run->comm->count; i++) {
+		done += file_of(run, i)->done_bytes;
+		all += file_of(run, i)->all_bytes;
+	}
+	fprintf(stderr, "\rtrace-analyze: %s: %.0f %%, %" PRIu64 " calls", run->comm->id,
+		all ? 100.0 * (double)done / (double)all : 0.0, run->summary.calls);
+}
+
+static void clear_progress(const struct run *run)
+{
+	if (run->shown_ns)
+		fputs("\r\033[K", stderr);
+}
+
+/* Setting up ----------------------------------------------------------------------------------- */
+
+/* One stream for each rank that has a file. Files are sorted by rank already. */
+static int make_streams(struct run *run)
+{
+	size_t n = run->comm->count;
+	struct rank_stream *stream = NULL;
+
+	run->parts = arena_alloc(&run->arena, n * sizeof(*run->parts));
+	run->streams = arena_alloc(&run->arena, run->comm->nranks * sizeof(*run->streams));
+	if (!run->parts || !run->streams)
+		return BELAY_E_NO_MEMORY;
+	run->merge = (struct merge){ .nranks = run->comm->nranks, .streams = run->streams };
+	for (size_t i = 0; i < n; i++) {
+		struct input_file *file = file_of(run, i);
+
+		run->parts[i] = (struct record_part){ .ops = &input_file_ops,
+						      .self = file,
+						      .first_seq = file->first_seq };
+		if (!stream || stream->rank != file->rank) {
+			stream = &run->streams[run->merge.nstreams++];
+			stream->rank = file->rank;
+			stream->parts = &run->parts[i];
+			stream->event_user = run;
+		}
+		stream->nparts++;
+	}
+	return 0;
+}
+
+static uint64_t present_ranks(const struct run *run)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; i < run->merge.nstreams; i++)
+		mask |= rank_bit(run->streams[i].rank);
+	return mask;
+}
+
+/* Collects the signatures of the first calls. Ends at the first mark. */
+static int collect_signatures(struct run *run, uint64_t *signatures, size_t *ret_n,
+			      uint64_t *ret_first_seq)
+{
+	struct call_row row;
+	int status = merge_start(&run->merge);
+	size_t n = 0;
+
+	while (status == 0 && n < SEARCH_CALLS_MAX) {
+		status = merge_next(&run->merge, &row);
+		if (status != 0 || !row.ranks)
+			break;
+		if (row.pass) {
+			run->rule.by = PASS_BY_MARKS;
+			break;
+		}
+		/* A hole would shift all that follows. */
+		if (n > 0 && row.seq != *ret_first_seq + n)
+			break;
+		if (n == 0)
+			*ret_first_seq = row.seq;
+		signatures[n++] = pass_signature(row.records[__builtin_ctzll(row.ranks)]);
+	}
+	merge_stop(&run->merge);
+	*ret_n = n;
+	return status;
+}
+
+static int find_rule(struct run *run)
+{
+	uint64_t *signatures = malloc(SEARCH_CALLS_MAX * sizeof(*signatures));
+	size_t *scratch = malloc(SEARCH_CALLS_MAX * sizeof(*scratch));
+	uint64_t first_seq = 0;
+	int status = BELAY_E_NO_MEMORY;
+	size_t n = 0;
+
+	if (signatures && scratch)
+		status = collect_signatures(run, signatures, &n, &first_seq);
+	if (status == 0 && run->rule.by != PASS_BY_MARKS)
+		pass_rule_find(signatures, n, first_seq, scratch, &run->rule);
+	free(signatures);
+	free(scratch);
+	return status;
+}
+
+/* The run itself --------------------------------------------------------------------------------- */
+
+static int take_row(struct run *run, struct call_row *row)
+{
+	struct row_facts facts;
+	int status;
+
+	row->pass = pass_rule_apply(&run->rule, row);
+	row_examine(row, run->summary.present, &facts);
+	if (!run->output->has_base) {
+		run->output->base_ns = facts.start_ns;
+		run->output->has_base = 1;
+	}
+	status = summary_note_row(&run->summary, row, &facts);
+	if (status == 0 && run->output->ops->row)
+		status = run->output->ops->row(run->output, row, &facts);
+	if (run->summary.calls % ROWS_BETWEEN_PROGRESS == 0)
+		show_progress(run);
+	return status;
+}
+
+static int take_rows(struct run *run)
+{
+	struct call_row row;
+	int status = merge_start(&run->merge);
+
+	while (status == 0) {
+		status = merge_next(&run->merge, &row);
+		if (status != 0 || !row.ranks)
+			break;
+		status = take_row(run, &row);
+	}
+	return status;
+}
+
+/* What the rank's files say about themselves. */
+static void describe_files(const struct run *run, uint32_t rank, struct summary_rank *about,
+			   uint64_t *ret_counted)
+{
+	uint32_t newest = 0;
+
+	*ret_counted = 0;
+	for (size_t i = 0; i < run->comm->count; i++) {
+		const struct input_file *file = file_of(run, i);
+
+		if (file->rank != rank)
+			continue;
+		*ret_counted += file->writer_lost;
+		if (file->damage_lost > 0)
+			*ret_counted += (uint64_t)file->damage_lost;
+		if (file->salvaged_by >= 0) {
+			about->saved_by = file->salvaged_by;
+		} else if (file->number >= newest) {
+			newest = file->number;
+			about->open_ended = !file->closed;
+		}
+	}
+	if (about->saved_by >= 0)
+		about->open_ended = 0;
+}
+
+/* Holes in the seqs and what the writer or the reader counted are two views of one loss: the larger one holds. */
+static void count_losses(struct run *run)
+{
+	for (size_t i = 0; i < run->merge.nstreams; i++) {
+		const struct rank_stream *stream = &run->streams[i];
+		struct summary_rank *about = &run->summary.ranks[stream->rank];
+		uint64_t counted;
+
+		*about = (struct summary_rank){ .present = 1,
+						.records = stream->records,
+						.first_seq = stream->first_seq,
+						.last_seq = stream->last_seq,
+						.saved_by = -1 };
+		describe_files(run, stream->rank, about, &counted);
+		about->lost = stream->holes > counted ? stream->holes : counted;
+		run->summary.lost_records += about->lost;
+	}
+}
+
+static int begin_run(struct run *run)
+{
+	const struct command_ops *ops = run->output->ops;
+	int status = make_streams(run);
+
+	if (status == 0)
+		status = find_rule(run);
+	if (status == 0)
+		status = summary_init(&run->summary, run->comm->id, run->comm->nranks,
+				      present_ranks(run), &run->rule, &run->arena);
+	if (status != 0)
+		return status;
+	run->summary.late.found = ops->late ? on_late : NULL;
+	run->summary.late.user = run;
+	run->summary.passes.ended = ops->pass ? on_pass : NULL;
+	run->summary.passes.user = run;
+	for (size_t i = 0; i < run->merge.nstreams; i++)
+		run->streams[i].on_event = on_event;
+	run->output->summary = &run->summary;
+	run->output->arena = &run->arena;
+	run->output->has_base = 0;
+	run->output->base_ns = 0;
+	run->output->rows = 0;
+	return ops->comm_begin ? ops->comm_begin(run->output) : 0;
+}
+
+static int run_comm(struct inputs *inputs, const struct input_comm *comm, struct output *output,
+		    struct findings *findings)
+{
+	struct run run = { .inputs = inputs, .comm = comm, .output = output };
+	int status = begin_run(&run);
+
+	if (status == 0)
+		status = take_rows(&run);
+	if (status == 0)
+		status = summary_finish(&run.summary);
+	clear_progress(&run);
+	if (status == 0) {
+		count_losses(&run);
+		findings->failures |= summary_has_findings(&run.summary);
+		findings->losses |= summary_has_losses(&run.summary);
+		if (output->ops->comm_end)
+			status = output->ops->comm_end(output);
+		output->comms_done++;
+	}
+	merge_stop(&run.merge);
+	summary_free(&run.summary);
+	arena_free(&run.arena);
+	return status;
+}
+
+int driver_run(struct inputs *inputs, struct output *output, struct findings *ret_findings)
+{
+	const struct input_comm *comms = inputs->comms.items;
+	struct findings findings = { 0 };
+	int status = 0;
+
+	output->comms = inputs->comms.count;
+	if (output->ops->begin)
+		output->ops->begin(output);
+	for (size_t i = 0; status == 0 && i < inputs->comms.count; i++)
+		status = run_comm(inputs, &comms[i], output, &findings);
+	if (status == 0)
+		status = inputs_collect_damage(inputs);
+	if (status != 0)
+		return status;
+	findings.losses |= inputs->damages.count != 0;
+	if (output->ops->end)
+		output->ops->end(output, inputs);
+	*ret_findings = findings;
+	return 0;
+}

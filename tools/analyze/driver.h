@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the recordings through a command: communicator by communicator, row by row. */
+#ifndef BELAY_TOOLS_ANALYZE_DRIVER_H
+#define BELAY_TOOLS_ANALYZE_DRIVER_H
+
+#include "tools/analyze/command.h"
+
+/* What the exit status is made of. */
+struct findings {
+	int failures; /* a rescue, mismatch, digest difference or verdict */
+	int losses;   /* damage, lost records, a rank without data */
+};
+
+/* Returns 0 or a status of enum belay_status: without memory the document is not complete. */
+int driver_run(struct inputs *inputs, struct output *output, struct findings *ret_findings);
+
+#endif /* BELAY_TOOLS_ANALYZE_DRIVER_H */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
+#include "tools/analyze/print_text.h"
+
+#define DAMAGES_SHOWN 6u
+
+void text_bold(const struct output *output)
+{
+	if (output->colour)
+		fputs("\033[1m", output->file);
+}
+
+void text_red(const struct output *output)
+{
+	if (output->colour)
+		fputs("\033[1;31m", output->file);
+}
+
+void text_plain(const struct output *output)
+{
+	if (output->colour)
+		fputs("\033[0m", output->file);
+}
+
+void text_heading(const struct output *output)
+{
+	const struct summary *summary = output->summary;
+
+	text_bold(output);
+	fprintf(output->file, "communicator %s: %" PRIu32 " rank%s\n", summary->id, summary->nranks,
+		summary->nranks == 1 ? "" : "s");
+	text_plain(output);
+}
+
+void text_time(const struct output *output, uint64_t time_ns, int width)
+{
+	int64_t ns = (int64_t)(output->absolute ? time_ns : time_ns - output->base_ns);
+
+	fprintf(output->file, "%*.3f", width, (double)ns / 1000.0);
+}
+
+static void print_damage(const struct output *output, const struct input_damage *one)
+{
+	fprintf(output->file, "  %s: %s; %" PRIu64 " records kept", one->file, one->reason,
+		one->records_kept);
+	if (one->records_lost >= 0)
+		fprintf(output->file, ", %" PRId64 " lost\n", one->records_lost);
+	else
+		fputs(", unknown how many lost\n", output->file);
+}
+
+void text_damages(struct output *output, const struct inputs *inputs)
+{
+	const struct input_damage *damages = inputs->damages.items;
+	size_t n = inputs->damages.count;
+
+	if (output->comms == 0)
+		fputs("no calls found\n", output->file);
+	if (n == 0)
+		return;
+	text_red(output);
+	fputs("damaged or missing input\n", output->file);
+	text_plain(output);
+	for (size_t i = 0; i < n && i < DAMAGES_SHOWN; i++)
+		print_damage(output, &damages[i]);
+	if (n > DAMAGES_SHOWN)
+		fprintf(output->file, "  and %zu more (all of them with --format=json)\n",
+			n - DAMAGES_SHOWN);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands print alike for people. */
+#ifndef BELAY_TOOLS_ANALYZE_PRINT_TEXT_H
+#define BELAY_TOOLS_ANALYZE_PRINT_TEXT_H
+
+#include "tools/analyze/command.h"
+
+/* "communicator ID: N ranks", bold where there is colour. */
+void text_heading(const struct output *output);
+
+/* Switches to bold or red and back, where colour is wanted. */
+void text_bold(const struct output *output);
+void text_red(const struct output *output);
+void text_plain(const struct output *output);
+
+/* A time in microseconds, from the first call or absolute, into a column of `width`. */
+void text_time(const struct output *output, uint64_t time_ns, int width);
+
+/* The end of every text: what could not be read. */
+void text_damages(struct output *output, const struct inputs *inputs);
+
+#endif /* BELAY_TOOLS_ANALYZE_PRINT_TEXT_H */

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace-analyze: options and exit status only; tools/analyze/ does the work. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/analyze/driver.h"
+
+/* Exit statuses: an interface, in the man page and in tests/cli. 2 and 4 are those of every command. */
+enum exit_status {
+	EXIT_SOUND = 0,    /* every call is sound */
+	EXIT_FINDINGS = 1, /* the data is sound and holds rescues, mismatches, digest differences or a verdict */
+	EXIT_USAGE = COMMAND_USAGE,
+	EXIT_LOSSES = 3,   /* input missing, damaged or with lost records; wins over EXIT_FINDINGS */
+	EXIT_NOT_WRITTEN = COMMAND_NOT_WRITTEN
+};
+
+static const char help[] =
+	"Usage: trace-analyze [COMMAND] [OPTION]... INPUT...\n"
+	"Tells what happened in a recording of belay. INPUT is a call log, a folder of call logs\n"
+	"(searched below) or an LTTng trace folder; several are joined by communicator and call.\n"
+	"\n"
+	"Commands:\n"
+	"  summary             one screen: latency, passes, who was late, what was rescued, the\n"
+	"                      verdict, what is missing from the data (the default)\n"
+	"  passes              a row a pass\n"
+	"  stragglers          a row a rank: how often it was the last to arrive, by how much\n"
+	"  faults              what went wrong, in the order of time\n"
+	"  calls               a row a call and rank\n"
+	"  export              the calls, for other programs\n"
+	"\n"
+	"Options:\n"
+	"      --format=FORMAT   text (the default) or json\n"
+	"      --output=FILE     write there instead of standard output; never over an input\n"
+	"      --absolute        times of CLOCK_MONOTONIC instead of times from the first call\n"
+	"      --seq=A:B         only the calls A to B; A alone: one call     (calls, export)\n"
+	"      --pass=N          only the calls of pass N                     (calls, export)\n"
+	"      --rank=R          only the records of rank R                   (calls, export)\n"
+	"      --slower-than=US  only records of more than US microseconds    (calls, export)\n"
+	"      --to=FORMAT       csv or json                                  (export)\n"
+	"  -h, --help            print this text\n"
+	"  -V, --version         print the version\n"
+	"\n"
+	"Exit status: 0 every call is sound; 1 there were rescues, mismatches, digest differences or\n"
+	"a verdict; 2 wrong usage; 3 input is missing, damaged or has lost records; 4 the output\n"
+	"could not be written.\n";
+
+enum option_code {
+	OPTION_FORMAT = 256, OPTION_OUTPUT, OPTION_ABSOLUTE, OPTION_SEQ, OPTION_PASS, OPTION_RANK,
+	OPTION_SLOWER_THAN, OPTION_TO
+};
+
+static const struct option long_options[] = {
+	{ "format", required_argument, NULL, OPTION_FORMAT },
+	{ "output", required_argument, NULL, OPTION_OUTPUT },
+	{ "absolute", no_argument, NULL, OPTION_ABSOLUTE },
+	{ "seq", required_argument, NULL, OPTION_SEQ },
+	{ "pass", required_argument, NULL, OPTION_PASS },
+	{ "rank", required_argument, NULL, OPTION_RANK },
+	{ "slower-than", required_argument, NULL, OPTION_SLOWER_THAN },
+	{ "to", required_argument, NULL, OPTION_TO },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* `filters`: takes --seq, --pass, --rank and --slower-than. */
+static const struct {
+	const char *name;
+	const struct command_ops *text, *json;
+	int filters;
+} commands[] = {
+	{ "summary", &command_summary_text, &command_summary_json, 0 },
+	{ "passes", &command_passes_text, &command_passes_json, 0 },
+	{ "stragglers", &command_stragglers_text, &command_stragglers_json, 0 },
+	{ "faults", &command_faults_text, &command_faults_json, 0 },
+	{ "calls", &command_calls_text, &command_calls_json, 1 },
+	{ "export", &command_export_csv, &command_export_json, 1 },
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define COMMAND_EXPORT (COMMANDS - 1)
+
+/* Words that other versions take as commands: here neither a command nor, by mistake, a file. */
+static const char *const reserved[] = { "report", "replay", "what-if", "compare" };
+
+struct request {
+	size_t command;
+	const char *output_path; /* NULL: standard output */
+	const char *filter_given; /* the last option of calls and export; NULL: none */
+	struct output output;
+	char **operands;
+	int noperands;
+};
+
+static int parse_range(const char *text, struct call_filter *filter)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t first = 0, last = UINT64_MAX;
+	char left[32] = "";
+	size_t length = colon ? (size_t)(colon - text) : strlen(text);
+
+	if (length >= sizeof(left))
+		return -1;
+	memcpy(left, text, length);
+	if (length && command_parse_number(left, &first) != 0)
+		return -1;
+	if (!length && !colon)
+		return -1;
+	if (!colon)
+		last = first;
+	else if (colon[1] && command_parse_number(colon + 1, &last) != 0)
+		return -1;
+	if (first > last)
+		return -1;
+	filter->seq_first = first;
+	filter->seq_last = last;
+	return 0;
+}
+
+static int parse_rank(const char *text, struct call_filter *filter)
+{
+	uint64_t rank;
+
+	if (command_parse_number(text, &rank) != 0 || rank >= BELAY_RANKS_MAX)
+		return -1;
+	filter->ranks = rank_bit((uint32_t)rank);
+	return 0;
+}
+
+/* More than US microseconds, a fraction allowed. */
+static int parse_slower_than(const char *text, struct call_filter *filter)
+{
+	char *end = NULL;
+	double us = strtod(text, &end);
+
+	if (end == text || *end || !(us >= 0 && us < 1e15))
+		return -1;
+	filter->slower_than_ns = (uint64_t)(us * 1000.0) + 1;
+	return 0;
+}
+
+static int parse_to(const char *text, enum export_format *ret_to)
+{
+	if (strcmp(text, "csv") == 0)
+		*ret_to = EXPORT_CSV;
+	else if (strcmp(text, "json") == 0)
+		*ret_to = EXPORT_JSON;
+	else
+		return -1;
+	return 0;
+}
+
+static int take_filter(struct request *request, int code)
+{
+	struct call_filter *filter = &request->output.filter;
+
+	switch (code) {
+	case OPTION_SEQ:
+		request->filter_given = "--seq";
+		return parse_range(optarg, filter) == 0
+			       ? 0
+			       : command_complain("--seq takes A:B with A at most B, not '%s'", optarg);
+	case OPTION_PASS:
+		request->filter_given = "--pass";
+		return command_parse_number(optarg, &filter->pass) == 0 && filter->pass
+			       ? 0
+			       : command_complain("--pass takes a number from 1, not '%s'", optarg);
+	case OPTION_RANK:
+		request->filter_given = "--rank";
+		return parse_rank(optarg, filter) == 0
+			       ? 0
+			       : command_complain("--rank takes 0 to %d, not '%s'", BELAY_RANKS_MAX - 1,
+						  optarg);
+	default:
+		request->filter_given = "--slower-than";
+		return parse_slower_than(optarg, filter) == 0
+			       ? 0
+			       : command_complain("--slower-than takes microseconds, not '%s'", optarg);
+	}
+}
+
+static int take_option(struct request *request, int code)
+{
+	switch (code) {
+	case OPTION_FORMAT:
+		return command_parse_format(optarg, &request->output.format) == 0
+			       ? 0
+			       : command_complain("--format takes text or json, not '%s'", optarg);
+	case OPTION_OUTPUT:
+		request->output_path = optarg;
+		return *optarg ? 0 : command_complain("--output takes the name of a file");
+	case OPTION_ABSOLUTE:
+		request->output.absolute = 1;
+		return 0;
+	case OPTION_TO:
+		return parse_to(optarg, &request->output.to) == 0
+			       ? 0
+			       : command_complain("--to takes csv or json, not '%s'", optarg);
+	default:
+		return take_filter(request, code);
+	}
+}
+
+/* Takes the command out of the operands. */
+static int take_command(struct request *request)
+{
+	const char *word = request->noperands ? request->operands[0] : "";
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (strcmp(word, commands[i].name) != 0)
+			continue;
+		request->command = i;
+		request->operands++;
+		request->noperands--;
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		if (strcmp(word, reserved[i]) == 0)
+			return command_complain("'%s' is no command of this version", word);
+	}
+	return 0;
+}
+
+/* What only the whole command line can tell. */
+static int check(struct request *request)
+{
+	int status = take_command(request);
+
+	if (status != 0)
+		return status;
+	if (request->noperands == 0)
+		return command_complain("no input was given");
+	if (request->filter_given && !commands[request->command].filters)
+		return command_complain("%s is an option of calls and export", request->filter_given);
+	if (request->command != COMMAND_EXPORT)
+		return request->output.to ? command_complain("--to is an option of export") : 0;
+	if (!request->output.to)
+		return command_complain("export needs --to=csv or --to=json");
+	return 0;
+}
+
+/* Returns -1 to go on, else the exit status. */
+static int parse(int argc, char **argv, struct request *request)
+{
+	int code, status = 0;
+
+	opterr = 0;
+	while (status == 0 && (code = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
+		if (code == 'h')
+			return command_help(help);
+		if (code == 'V')
+			return command_version();
+		if (code == '?' || code == ':')
+			return command_bad_option(code, argv);
+		status = take_option(request, code);
+	}
+	if (status != 0)
+		return status;
+	request->operands = argv + optind;
+	request->noperands = argc - optind;
+	status = check(request);
+	return status == 0 ? -1 : status;
+}
+
+/* A text must say so at once when an input is missing; the JSON document says it at its end as well. */
+static void tell_missing(const struct inputs *inputs, size_t from)
+{
+	const struct input_damage *damages = inputs->damages.items;
+
+	for (size_t i = from; i < inputs->damages.count; i++)
+		command_error("cannot read '%s': %s", damages[i].file, damages[i].reason);
+}
+
+static int read_inputs(const struct request *request, struct inputs *inputs)
+{
+	int status = 0;
+
+	for (int i = 0; status == 0 && i < request->noperands; i++) {
+		size_t known = inputs->damages.count, found = 0;
+
+		status = inputs_add(inputs, request->operands[i], &found);
+		if (status == 0 && found == 0)
+			tell_missing(inputs, known);
+	}
+	return status == 0 ? inputs_sort(inputs) : status;
+}
+
+static void choose_ops(struct request *request)
+{
+	struct output *output = &request->output;
+	int json = output->format == COMMAND_JSON || output->to == EXPORT_JSON;
+
+	output->ops = json ? commands[request->command].json : commands[request->command].text;
+}
+
+/* Opens the output. Returns 0 or an exit status. */
+static int open_output(struct request *request, const struct inputs *inputs)
+{
+	struct output *output = &request->output;
+
+	output->file = stdout;
+	if (request->output_path) {
+		if (inputs_contain(inputs, request->output_path))
+			return command_complain("--output '%s' is an input", request->output_path);
+		output->file = fopen(request->output_path, "we");
+		if (!output->file) {
+			command_error("cannot write '%s': %s", request->output_path, strerror(errno));
+			return EXIT_NOT_WRITTEN;
+		}
+	}
+	output->colour = command_colour(output->file);
+	return 0;
+}
+
+static int close_output(struct request *request, int status)
+{
+	const char *what = request->output_path ? request->output_path : "standard output";
+
+	if (!request->output.file)
+		return status;
+	status = command_finish(request->output.file, what, status);
+	if (request->output_path && fclose(request->output.file) != 0 && status != EXIT_NOT_WRITTEN) {
+		command_error("cannot write '%s': %s", what, strerror(errno));
+		status = EXIT_NOT_WRITTEN;
+	}
+	return status;
+}
+
+static int exit_status_of(const struct findings *findings)
+{
+	if (findings->losses)
+		return EXIT_LOSSES;
+	return findings->failures ? EXIT_FINDINGS : EXIT_SOUND;
+}
+
+static int analyze(struct request *request)
+{
+	struct inputs inputs = { 0 };
+	struct findings findings = { 0 };
+	int exit_status = EXIT_NOT_WRITTEN;
+	int status = read_inputs(request, &inputs);
+
+	if (status == 0) {
+		exit_status = open_output(request, &inputs);
+		if (exit_status != 0)
+			goto out;
+		choose_ops(request);
+		status = driver_run(&inputs, &request->output, &findings);
+		exit_status = exit_status_of(&findings);
+	}
+	/* A full disk stops the run as well; close_output() names it. */
+	if (status == BELAY_E_NO_MEMORY) {
+		command_error("out of memory: the output is not complete");
+		exit_status = EXIT_NOT_WRITTEN;
+	}
+	exit_status = close_output(request, exit_status);
+out:
+	inputs_free(&inputs);
+	return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+	struct request request = { .output.filter = { .seq_last = UINT64_MAX, .ranks = UINT64_MAX } };
+	int status;
+
+	command_begin("trace-analyze");
+	status = parse(argc, argv, &request);
+	return status >= 0 ? status : analyze(&request);
+}
