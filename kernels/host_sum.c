@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doors of host_sum: the choice of instruction set, the floating-point mode, and the last, partial line. */
+/* host_sum's calls: choice of instruction set, floating-point mode, and the last, partial line. */
 #include "kernels/host_sum.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* Every exception masked, nearest-even, subnormals kept. */
 #define MODE_DEFAULT 0x1f80u
-#define MODE_STICKY 0x3fu
+#define MODE_STICKY  0x3fu
 
 struct float_mode {
 	unsigned mxcsr;
@@ -19,7 +19,7 @@ struct float_mode {
 
 static struct float_mode float_mode_enter(void)
 {
-	struct float_mode caller = { _mm_getcsr() };
+	struct float_mode caller = {_mm_getcsr()};
 
 	if ((caller.mxcsr & ~MODE_STICKY) != MODE_DEFAULT)
 		_mm_setcsr(MODE_DEFAULT);
@@ -75,7 +75,8 @@ static const struct host_sum_kernels *best_kernels(void)
 
 static const struct host_sum_kernels *current_kernels(void)
 {
-	const struct host_sum_kernels *current = atomic_load_explicit(&chosen, memory_order_relaxed);
+	const struct host_sum_kernels *current =
+		atomic_load_explicit(&chosen, memory_order_relaxed);
 
 	if (__builtin_expect(!current, 0)) {
 		/* Threads that meet here choose alike. */
@@ -92,9 +93,8 @@ const char *host_sum_name(void)
 
 int host_sum_force(const char *name)
 {
-	const struct host_sum_kernels *const sets[] = { host_sum_avx512_kernels(),
-							host_sum_avx2_kernels(),
-							host_sum_baseline_kernels() };
+	const struct host_sum_kernels *const sets[] = {
+		host_sum_avx512_kernels(), host_sum_avx2_kernels(), host_sum_baseline_kernels()};
 
 	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
 		if (!sets[i] || (name && strcmp(sets[i]->name, name) != 0))
@@ -116,17 +116,20 @@ static size_t bytes_of(const struct host_sum_job *job)
 }
 
 /*
- * The last `bytes` (1 .. 63) at `at`, in lines of our own: nothing is read or written past the caller's buffers. All
- * ops make 0 of zeros, so that the padding of the inputs pads the digest.
+ * The last `bytes` (1 .. 63) at `at`, in lines of our own: nothing is read or written past the
+ * caller's buffers. All ops make 0 of zeros, so that the padding of the inputs pads the digest.
  */
-static uint64_t reduce_tail(host_sum_reduce *reduce, const struct host_sum_job *job, size_t at, size_t bytes)
+static uint64_t reduce_tail(host_sum_reduce *reduce, const struct host_sum_job *job, size_t at,
+			    size_t bytes)
 {
 	_Alignas(HOST_SUM_LINE) unsigned char inputs[HOST_SUM_SOURCES_MAX][HOST_SUM_LINE];
 	_Alignas(HOST_SUM_LINE) unsigned char result[HOST_SUM_LINE];
 	const void *sources[HOST_SUM_SOURCES_MAX];
 	void *const destination = result;
-	const struct host_sum_job line = { .sources = sources, .nsources = job->nsources,
-					   .destinations = &destination, .ndestinations = 1 };
+	const struct host_sum_job line = {.sources = sources,
+					  .nsources = job->nsources,
+					  .destinations = &destination,
+					  .ndestinations = 1};
 	uint64_t digest;
 
 	for (unsigned s = 0; s < job->nsources; s++) {
@@ -162,7 +165,7 @@ uint64_t host_sum_copy(void *dst, const void *src, size_t bytes, int touch)
 	size_t tail = bytes % HOST_SUM_LINE;
 	size_t whole = bytes - tail;
 	const unsigned char *last = (const unsigned char *)src + whole;
-	uint64_t words[HOST_SUM_LINE / sizeof(uint64_t)] = { 0 };
+	uint64_t words[HOST_SUM_LINE / sizeof(uint64_t)] = {0};
 	uint64_t digest = current_kernels()->copy(dst, src, whole / HOST_SUM_LINE, touch);
 
 	if (tail) {
@@ -178,5 +181,10 @@ uint64_t host_sum_copy(void *dst, const void *src, size_t bytes, int touch)
 
 void host_sum_stage(void *slot, const void *src, size_t bytes)
 {
+	/*
+	 * From 1 KB to 2 MB, into a slot whose lines the reader had touched, neither a loop of
+	 * vectors nor one with prefetchw nor rep movsb came out ahead of the C library (Zen 3,
+	 * within 5 %); stores past the caches doubled the time.
+	 */
 	memcpy(slot, src, bytes);
 }

@@ -6,9 +6,9 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#define HOST_SUM_WIDTH 32
+#define HOST_SUM_WIDTH	32
 #define HOST_SUM_TARGET __attribute__((target("avx2,f16c")))
-#define HOST_SUM_NAME "avx2"
+#define HOST_SUM_NAME	"avx2"
 #define HOST_SUM_HALF_FLOATS
 
 #include "kernels/host_sum_vectors.h"
@@ -21,8 +21,8 @@ STEP int any_nan(v_f32 a, v_f32 b)
 STEP struct two_f32 f16_widen(v_u8 raw)
 {
 	__m256i halves = (__m256i)raw;
-	struct two_f32 wide = { (v_f32)_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
-				(v_f32)_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)) };
+	struct two_f32 wide = {(v_f32)_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+			       (v_f32)_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
 
 	return wide;
 }

@@ -5,9 +5,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#define HOST_SUM_WIDTH 64
+#define HOST_SUM_WIDTH	64
 #define HOST_SUM_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define HOST_SUM_NAME "avx512"
+#define HOST_SUM_NAME	"avx512"
 #define HOST_SUM_HALF_FLOATS
 
 #include "kernels/host_sum_vectors.h"
@@ -20,13 +20,14 @@ STEP int any_nan(v_f32 a, v_f32 b)
 STEP struct two_f32 f16_widen(v_u8 raw)
 {
 	__m512i halves = (__m512i)raw;
-	struct two_f32 wide = { (v_f32)_mm512_cvtph_ps(_mm512_castsi512_si256(halves)),
-				(v_f32)_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)) };
+	struct two_f32 wide = {(v_f32)_mm512_cvtph_ps(_mm512_castsi512_si256(halves)),
+			       (v_f32)_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))};
 
 	return wide;
 }
 
-/* The form with a mask, of all lanes: without optimisation, gcc 12's macro of the other one warns of a conversion. */
+/* The form with a mask, of all lanes: without optimisation, gcc 12's macro of the other one warns
+ * of a conversion. */
 STEP v_u8 f16_pack(v_u32 first, v_u32 second)
 {
 	__m256i low = _mm512_maskz_cvtps_ph(0xffff, (__m512)first, _MM_FROUND_TO_NEAREST_INT);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels in what every CPU of the architecture has: SSE2, NEON, or what the compiler makes of 16-byte vectors. */
+/* The kernels in what every CPU of the architecture has: SSE2, NEON, or what the compiler makes of
+ * 16-byte vectors. */
 #define HOST_SUM_WIDTH 16
 #define HOST_SUM_TARGET
 #ifdef __ARM_NEON

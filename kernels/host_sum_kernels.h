@@ -15,14 +15,24 @@
 #endif
 
 #define HOST_SUM_INLINE inline __attribute__((always_inline))
-#define HOST_SUM_LINE 64 /* bytes: the kernels' step, and a cache line of every CPU that they are made for */
+/* Bytes: the kernels' step, and a cache line of every CPU that they are made for. */
+#define HOST_SUM_LINE 64
 
-/* The numbers of belay.h, which this folder does not include; a test compares them. */
-enum { HOST_SUM_F32 = 1, HOST_SUM_F64, HOST_SUM_F16, HOST_SUM_BF16, HOST_SUM_I32, HOST_SUM_I64,
-       HOST_SUM_U8, HOST_SUM_I8, HOST_SUM_DTYPES };
+/* The numbers of belay.h, which this folder does not include; the unit test uses those. */
+enum {
+	HOST_SUM_F32 = 1,
+	HOST_SUM_F64,
+	HOST_SUM_F16,
+	HOST_SUM_BF16,
+	HOST_SUM_I32,
+	HOST_SUM_I64,
+	HOST_SUM_U8,
+	HOST_SUM_I8,
+	HOST_SUM_DTYPES
+};
 enum { HOST_SUM_SUM = 1, HOST_SUM_MAX, HOST_SUM_MIN, HOST_SUM_PROD, HOST_SUM_OPS };
 
-/* Reduces the first `lines` whole lines of the job, whose count is not looked at; touch has bits of its sources only. */
+/* Reduces the first `lines` whole lines of the job, whose count is not looked at. */
 typedef uint64_t host_sum_reduce(const struct host_sum_job *job, size_t lines);
 
 struct host_sum_kernels {
@@ -38,25 +48,25 @@ const struct host_sum_kernels *host_sum_avx2_kernels(void);
 const struct host_sum_kernels *host_sum_avx512_kernels(void);
 
 /*
- * Ordering contract [TOUCH]: a reader may touch a source only between the acquire that showed it the writer's bytes
- * and the release that gives the slot back. In that time nobody else stores to the slot, so the word stored is the
- * word that stands there, and the writer, who acquires that release before it writes anew, writes after it.
- * Other readers see the same bytes whichever store they read, since both accesses are single-copy atomic words.
- *
- * Relaxed: the release named above orders the store; the touch itself carries no news.
+ * One touch. Relaxed, both: under contract [TOUCH] of host_sum.h the caller's acquire and release
+ * order them, and they carry no news. Atomic, so that the compiler keeps a store that changes
+ * nothing.
  */
 static HOST_SUM_INLINE void host_sum_touch_word(const unsigned char *line)
 {
 	_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)line;
 
-	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed), memory_order_relaxed);
+	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed),
+			      memory_order_relaxed);
 }
 
 /* Touches the line at byte `at` of each source from `first` on that `touch` names. */
-static HOST_SUM_INLINE void host_sum_touch_line(const struct host_sum_job *job, size_t at, unsigned first)
+static HOST_SUM_INLINE void host_sum_touch_line(const struct host_sum_job *job, size_t at,
+						unsigned first)
 {
 	for (uint64_t left = job->touch >> first << first; left; left &= left - 1)
-		host_sum_touch_word((const unsigned char *)job->sources[__builtin_ctzll(left)] + at);
+		host_sum_touch_word((const unsigned char *)job->sources[__builtin_ctzll(left)] +
+				    at);
 }
 
 #endif /* BELAY_KERNELS_HOST_SUM_KERNELS_H */

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Template: the kernels of one element type, included by host_sum_vectors.h once for each, with DTYPE (its name) and
- * ACCUMULATOR (the type between widen and narrow) defined. No include guard.
+ * Template: the kernels of one element type, included by host_sum_vectors.h once for each, with
+ * DTYPE (its name) and ACCUMULATOR (the type between widen and narrow) defined. No include guard.
  */
-#define JOIN_(a, b) a##_##b
-#define JOIN(a, b) JOIN_(a, b)
+#define JOIN_(a, b)    a##_##b
+#define JOIN(a, b)     JOIN_(a, b)
 #define OF_DTYPE(name) JOIN(DTYPE, name)
 
+STEP ACCUMULATOR OF_DTYPE(add)(int op, ACCUMULATOR sum, const void *source, size_t at)
+{
+	v_u8 raw = vector_load((const unsigned char *)source + at);
+
+	return OF_DTYPE(combine)(op, sum, OF_DTYPE(widen)(raw));
+}
+
 /*
- * op, nsources and ndestinations are constants in the callers that matter: what they make needless goes. The first two
- * sources and the first destination stay in registers; the others are looked up in the job each time.
+ * op, nsources and ndestinations are constants in the callers that matter: what they make needless
+ * goes. The first two sources and the first destination stay in registers; the others are looked up
+ * in the job each time.
  */
-STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int op, unsigned nsources,
-			     unsigned ndestinations)
+STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int op,
+			     unsigned nsources, unsigned ndestinations)
 {
 	const unsigned char *first = job->sources[0];
 	const unsigned char *second = job->sources[nsources > 1];
@@ -27,10 +35,9 @@ STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int o
 			v_u8 result;
 
 			if (nsources > 1)
-				sum = OF_DTYPE(combine)(op, sum, OF_DTYPE(widen)(vector_load(second + k)));
+				sum = OF_DTYPE(add)(op, sum, second, k);
 			for (unsigned s = 2; s < nsources; s++)
-				sum = OF_DTYPE(combine)(op, sum, OF_DTYPE(widen)(vector_load(
-					(const unsigned char *)job->sources[s] + k)));
+				sum = OF_DTYPE(add)(op, sum, job->sources[s], k);
 			result = OF_DTYPE(narrow)(sum);
 			vector_store(destination + k, result);
 			store_to_others(job, ndestinations, k, result);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Template: the kernels of one instruction set, included once by the file of that set, which defines before
+ * Template: the kernels of one instruction set, included once by the file of that set, which
+ * defines before
  *
  *   HOST_SUM_WIDTH   bytes of a vector: 16, 32 or 64
  *   HOST_SUM_TARGET  the function attribute that lets the compiler use the set, or nothing
  *   HOST_SUM_NAME    the set's name, a string
  *
- * and, if the CPU converts half floats, HOST_SUM_HALF_FLOATS; it defines f16_widen() and f16_pack() after. It also
- * defines any_nan().
+ * and, if the CPU converts half floats, HOST_SUM_HALF_FLOATS; it defines f16_widen() and f16_pack()
+ * after. It also defines any_nan().
  *
- * The arithmetic is written once, on the compiler's vectors. Three steps stand between memory and memory: widen (to the
- * type that accumulates), combine (once a rank, in rank order), narrow (one rounding, canonical NaN).
+ * The arithmetic is written once, on the compiler's vectors. Three steps stand between memory and
+ * memory: widen (to the type that accumulates), combine (once a rank, in rank order), narrow (one
+ * rounding, canonical NaN).
  */
 #ifndef BELAY_KERNELS_HOST_SUM_VECTORS_H
 #define BELAY_KERNELS_HOST_SUM_VECTORS_H
@@ -20,8 +22,8 @@
 #include "kernels/host_sum_kernels.h"
 
 #define VECTOR_OF(type) type __attribute__((vector_size(HOST_SUM_WIDTH)))
-#define KERNEL HOST_SUM_TARGET static
-#define STEP HOST_SUM_TARGET static HOST_SUM_INLINE
+#define KERNEL		HOST_SUM_TARGET static
+#define STEP		HOST_SUM_TARGET static HOST_SUM_INLINE
 
 typedef VECTOR_OF(float) v_f32;
 typedef VECTOR_OF(double) v_f64;
@@ -32,7 +34,8 @@ typedef VECTOR_OF(uint64_t) v_u64;
 typedef VECTOR_OF(int8_t) v_i8;
 typedef VECTOR_OF(uint8_t) v_u8; /* also: bytes of memory whose type is not known yet */
 
-/* 16-bit floats, one vector of them, as float32. Which element is where is the affair of widen and narrow. */
+/* 16-bit floats, one vector of them, as float32. Which element is where is the affair of widen and
+ * narrow. */
 struct two_f32 {
 	v_f32 first;
 	v_f32 second;
@@ -57,17 +60,19 @@ STEP v_u32 select_u32(v_u32 mask, v_u32 yes, v_u32 no)
 }
 
 /*
- * Floats. For max and min, a comparison that is false for NaN makes its operand's mask all ones (max) or keeps both
- * operands (min), so that NaN stays NaN; where both operands are equal, the bits decide between the zeros.
+ * Floats. For max and min, a comparison that is false for NaN makes its operand's mask all ones
+ * (max) or keeps both operands (min), so that NaN stays NaN; where both operands are equal, the
+ * bits decide between the zeros.
  */
 #define DEFINE_FLOAT(name, vector, bits)                                                           \
 	STEP vector name##_combine(int op, vector a, vector b)                                     \
 	{                                                                                          \
 		switch (op) {                                                                      \
 		case HOST_SUM_MAX:                                                                 \
-			return (vector)(((bits)a | ~(bits)(a >= b)) & ((bits)b | ~(bits)(a <= b)));    \
+			return (vector)(((bits)a | ~(bits)(a >= b)) &                              \
+					((bits)b | ~(bits)(a <= b)));                              \
 		case HOST_SUM_MIN:                                                                 \
-			return (vector)(((bits)a & ~(bits)(a > b)) | ((bits)b & ~(bits)(a < b)));      \
+			return (vector)(((bits)a & ~(bits)(a > b)) | ((bits)b & ~(bits)(a < b)));  \
 		case HOST_SUM_PROD:                                                                \
 			return a * b;                                                              \
 		default:                                                                           \
@@ -81,7 +86,8 @@ STEP v_u32 select_u32(v_u32 mask, v_u32 yes, v_u32 no)
 		return ((bits)a & is_number) | (nan & ~is_number);                                 \
 	}
 
-/* Integers: `wraps` is the unsigned vector, in which sum and product wrap; `ordered` the one that compares. */
+/* Integers: `wraps` is the unsigned vector, in which sum and product wrap; `ordered` the one that
+ * compares. */
 #define DEFINE_INTEGER(name, wraps, ordered)                                                       \
 	STEP wraps name##_widen(v_u8 raw)                                                          \
 	{                                                                                          \
@@ -139,7 +145,7 @@ STEP v_u8 f64_narrow(v_f64 a)
 
 STEP struct two_f32 two_f32_combine(int op, struct two_f32 a, struct two_f32 b)
 {
-	struct two_f32 c = { f32_combine(op, a.first, b.first), f32_combine(op, a.second, b.second) };
+	struct two_f32 c = {f32_combine(op, a.first, b.first), f32_combine(op, a.second, b.second)};
 
 	return c;
 }
@@ -159,18 +165,19 @@ STEP struct two_f32 two_f32_canonical(struct two_f32 a)
 	return a;
 }
 
-#define f16_combine two_f32_combine
+#define f16_combine  two_f32_combine
 #define bf16_combine two_f32_combine
 
 /* Even elements go first, odd ones second: no lane has to cross. */
 STEP struct two_f32 bf16_widen(v_u8 raw)
 {
-	struct two_f32 wide = { (v_f32)((v_u32)raw << 16), (v_f32)((v_u32)raw & 0xffff0000u) };
+	struct two_f32 wide = {(v_f32)((v_u32)raw << 16), (v_f32)((v_u32)raw & 0xffff0000u)};
 
 	return wide;
 }
 
-/* Nearest, ties to even, in the upper half of each lane. No NaN reaches the sum but the canonical one, which is exact. */
+/* Nearest, ties to even, in the upper half of each lane. No NaN reaches the sum but the canonical
+ * one, which is exact. */
 STEP v_u32 bf16_round(v_f32 a)
 {
 	v_u32 bits = (v_u32)a;
@@ -188,7 +195,8 @@ STEP v_u8 bf16_narrow(struct two_f32 wide)
 STEP struct two_f32 f16_widen(v_u8 raw);
 STEP v_u8 f16_pack(v_u32 first, v_u32 second); /* bits of float32, no NaN but the canonical one */
 #else
-/* A half in the low 16 bits of each lane. The product moves the exponent's bias from 15 to 127, subnormals included. */
+/* A half in the low 16 bits of each lane. The product moves the exponent's bias from 15 to 127,
+ * subnormals included. */
 STEP v_f32 half_to_f32(v_u32 half)
 {
 	v_u32 magnitude = half & 0x7fffu;
@@ -203,7 +211,8 @@ STEP v_u32 half_from_f32(v_u32 bits)
 {
 	v_u32 magnitude = bits & 0x7fffffffu;
 	v_u32 normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - (112u << 23)) >> 13;
-	/* Half's subnormals are multiples of 2^-24, the last place of 0.5: the addition rounds to it. */
+	/* Half's subnormals are multiples of 2^-24, the last place of 0.5: the addition rounds to
+	 * it. */
 	v_u32 tiny = (v_u32)((v_f32)magnitude + 0.5f) - 0x3f000000u;
 	v_u32 special = ((v_u32)((v_i32)magnitude > 0x7f800000) & 0x200u) | 0x7c00u;
 	v_u32 half = select_u32((v_u32)((v_i32)magnitude < 0x38800000), tiny, normal);
@@ -214,7 +223,7 @@ STEP v_u32 half_from_f32(v_u32 bits)
 
 STEP struct two_f32 f16_widen(v_u8 raw)
 {
-	struct two_f32 wide = { half_to_f32((v_u32)raw & 0xffffu), half_to_f32((v_u32)raw >> 16) };
+	struct two_f32 wide = {half_to_f32((v_u32)raw & 0xffffu), half_to_f32((v_u32)raw >> 16)};
 
 	return wide;
 }
@@ -246,28 +255,28 @@ STEP void store_to_others(const struct host_sum_job *job, unsigned ndestinations
 		vector_store((unsigned char *)job->destinations[d] + at, v);
 }
 
-#define DTYPE f32
+#define DTYPE	    f32
 #define ACCUMULATOR v_f32
 #include "kernels/host_sum_loop.h"
-#define DTYPE f64
+#define DTYPE	    f64
 #define ACCUMULATOR v_f64
 #include "kernels/host_sum_loop.h"
-#define DTYPE f16
+#define DTYPE	    f16
 #define ACCUMULATOR struct two_f32
 #include "kernels/host_sum_loop.h"
-#define DTYPE bf16
+#define DTYPE	    bf16
 #define ACCUMULATOR struct two_f32
 #include "kernels/host_sum_loop.h"
-#define DTYPE i32
+#define DTYPE	    i32
 #define ACCUMULATOR v_u32
 #include "kernels/host_sum_loop.h"
-#define DTYPE i64
+#define DTYPE	    i64
 #define ACCUMULATOR v_u64
 #include "kernels/host_sum_loop.h"
-#define DTYPE u8
+#define DTYPE	    u8
 #define ACCUMULATOR v_u8
 #include "kernels/host_sum_loop.h"
-#define DTYPE i8
+#define DTYPE	    i8
 #define ACCUMULATOR v_u8
 #include "kernels/host_sum_loop.h"
 
@@ -299,16 +308,17 @@ KERNEL uint64_t copy_lines(unsigned char *dst, const unsigned char *src, size_t 
 static const struct host_sum_kernels kernels = {
 	.name = HOST_SUM_NAME,
 	.copy = copy_lines,
-	.reduce = {
-		[HOST_SUM_F32] = ROW(f32),
-		[HOST_SUM_F64] = ROW(f64),
-		[HOST_SUM_F16] = ROW(f16),
-		[HOST_SUM_BF16] = ROW(bf16),
-		[HOST_SUM_I32] = ROW(i32),
-		[HOST_SUM_I64] = ROW(i64),
-		[HOST_SUM_U8] = ROW(u8),
-		[HOST_SUM_I8] = ROW(i8),
-	},
+	.reduce =
+		{
+			[HOST_SUM_F32] = ROW(f32),
+			[HOST_SUM_F64] = ROW(f64),
+			[HOST_SUM_F16] = ROW(f16),
+			[HOST_SUM_BF16] = ROW(bf16),
+			[HOST_SUM_I32] = ROW(i32),
+			[HOST_SUM_I64] = ROW(i64),
+			[HOST_SUM_U8] = ROW(u8),
+			[HOST_SUM_I8] = ROW(i8),
+		},
 };
 
 #undef ROW
