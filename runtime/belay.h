@@ -525,6 +525,48 @@ BELAY_API int belay_setting_count(void);
 BELAY_API BELAY_MUST_CHECK int belay_setting_get(int index, const struct belay_config *config,
 						 struct belay_setting *ret_setting);
 
+/** A process that is looked at from outside. Opaque; made by belay_process_open(). */
+struct belay_process;
+
+/** A communicator of such a process, as its control segment shows it. */
+struct belay_process_comm {
+	size_t size;              /**< sizeof(struct belay_process_comm), set by the caller */
+	char id[40];              /**< as belay_comm_id() */
+	int nranks;
+	enum belay_path path;
+	enum belay_breaker_state breaker;
+	uint64_t rescued_seqs;    /**< seqs rescued, each counted once */
+	int has_verdict;
+	struct belay_verdict verdict; /**< when has_verdict is 1 */
+};
+
+/**
+ * Looks at the communicators of a process on this host, which may run, hang or be stopped: reads memory
+ * only, waits for nobody, and the process does not notice. Needs the right to open its /proc/PID/fd: the
+ * same user, or CAP_SYS_PTRACE.
+ *
+ * @param pid          the process
+ * @param ret_process  end it with belay_process_close(); it may hold no communicator
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_NO_MEMORY; BELAY_E_SYSTEM (no such process, or no right;
+ *   belay_last_error() tells)
+ * Any thread. Does not block.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_process_open(int pid, struct belay_process **ret_process);
+
+/** Ends the look. NULL is allowed and does nothing. */
+BELAY_API void belay_process_close(struct belay_process *process);
+
+/** The number of communicators found when the process was opened; 0 for NULL. */
+BELAY_API int belay_process_comm_count(const struct belay_process *process);
+
+/** One communicator as it stands now; index 0 .. count - 1. @return 0; BELAY_E_ARGUMENT. Does not block. */
+BELAY_API BELAY_MUST_CHECK int belay_process_comm(const struct belay_process *process, int index,
+						  struct belay_process_comm *ret_comm);
+
+/** One of its ranks as it stands now, in this process or another. @return 0; BELAY_E_ARGUMENT. Does not block. */
+BELAY_API BELAY_MUST_CHECK int belay_process_rank(const struct belay_process *process, int index, int rank,
+						  struct belay_rank_health *ret_health);
+
 #ifdef __cplusplus
 }
 #endif

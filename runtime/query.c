@@ -5,7 +5,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/communicator.h"
-#include "runtime/outcome/verdict.h"
+#include "runtime/group/control_view.h"
 #include "runtime/path/path.h"
 
 int belay_comm_rank(const struct belay_comm *comm)
@@ -34,23 +34,10 @@ static int check(const struct belay_comm *comm, const size_t *size, size_t known
 int belay_comm_verdict(const struct belay_comm *comm, struct belay_verdict *ret_verdict)
 {
 	int status = check(comm, &ret_verdict->size, sizeof(*ret_verdict));
-	const struct control_cause *cause;
-	uint64_t word;
 
 	if (status)
 		return status;
-	cause = comm_verdict_cause(comm);
-	if (!cause)
-		return BELAY_E_STATE;
-	word = atomic_load_explicit(&comm->control.head->verdict, memory_order_acquire);
-	ret_verdict->seq = cause->seq;
-	ret_verdict->pass = cause->pass;
-	ret_verdict->cause = (enum belay_cause)cause->cause;
-	ret_verdict->status = comm_cause_status(ret_verdict->cause);
-	ret_verdict->rank = cause->culprit;
-	ret_verdict->proposer = (int)verdict_proposer(word);
-	snprintf(ret_verdict->text, sizeof(ret_verdict->text), "%s", cause->text);
-	return 0;
+	return control_view_verdict(&comm->control, ret_verdict) ? 0 : BELAY_E_STATE;
 }
 
 /* Relaxed loads throughout what follows: numbers to be shown, each by itself. */
@@ -91,23 +78,12 @@ int belay_comm_rank_health(const struct belay_comm *comm, int rank,
 			   struct belay_rank_health *ret_health)
 {
 	int status = check(comm, &ret_health->size, sizeof(*ret_health));
-	const struct control_rank *one;
-	uint64_t now;
 
 	if (status)
 		return status;
 	if (rank < 0 || (unsigned)rank >= comm->nranks)
 		return BELAY_E_ARGUMENT;
-	one = &comm->control.rank[rank];
-	now = clock_now_ns();
-	ret_health->seq = shown(&one->seq);
-	ret_health->done_seq = shown(&one->done_seq);
-	ret_health->age_ns = age(now, shown(&one->progress_ns));
-	ret_health->heartbeat_age_ns = age(now, shown(&one->heartbeat_ns));
-	ret_health->pid = atomic_load_explicit(&one->pid, memory_order_relaxed);
-	ret_health->dead = (int)(shown(&comm->control.head->dead) >> rank & 1);
-	ret_health->left = atomic_load_explicit(&one->state, memory_order_relaxed) == CONTROL_LEFT;
-	ret_health->in_call = (int)shown(&one->in_call);
+	control_view_rank(&comm->control, (unsigned)rank, clock_now_ns(), ret_health);
 	return 0;
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/group/control_view.h"
+
+#include <stdio.h>
+
+#include "runtime/communicator.h"
+#include "runtime/outcome/verdict.h"
+
+/* Relaxed: a number to be shown, by itself. */
+static uint64_t shown(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static uint64_t age(uint64_t now_ns, uint64_t then_ns)
+{
+	return then_ns && now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+void control_view_rank(const struct control_segment *segment, unsigned rank, uint64_t now_ns,
+		       struct belay_rank_health *ret_health)
+{
+	const struct control_rank *one = &segment->rank[rank];
+
+	ret_health->seq = shown(&one->seq);
+	ret_health->done_seq = shown(&one->done_seq);
+	ret_health->age_ns = age(now_ns, shown(&one->progress_ns));
+	ret_health->heartbeat_age_ns = age(now_ns, shown(&one->heartbeat_ns));
+	/* Relaxed: as in shown(). */
+	ret_health->pid = atomic_load_explicit(&one->pid, memory_order_relaxed);
+	ret_health->dead = (int)(shown(&segment->head->dead) >> rank & 1);
+	ret_health->left = atomic_load_explicit(&one->state, memory_order_relaxed) == CONTROL_LEFT;
+	ret_health->in_call = (int)shown(&one->in_call);
+}
+
+int control_view_verdict(const struct control_segment *segment, struct belay_verdict *ret_verdict)
+{
+	/* Acquire: the proposer's cause line was written before the word (V1), and stays. */
+	uint64_t word = atomic_load_explicit(&segment->head->verdict, memory_order_acquire);
+	unsigned proposer = verdict_proposer(word);
+	const struct control_cause *cause;
+
+	/* The range is checked for a segment of another process, which is not trusted. */
+	if (!verdict_decided(word) || proposer >= segment->head->nranks)
+		return 0;
+	cause = &segment->rank[proposer].cause;
+	ret_verdict->seq = cause->seq;
+	ret_verdict->pass = cause->pass;
+	ret_verdict->cause = (enum belay_cause)cause->cause;
+	ret_verdict->status = comm_cause_status(ret_verdict->cause);
+	ret_verdict->rank = cause->culprit;
+	ret_verdict->proposer = (int)proposer;
+	snprintf(ret_verdict->text, sizeof(ret_verdict->text), "%.*s", CONTROL_TEXT_BYTES,
+		 cause->text);
+	return 1;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A look at a control segment from outside a communicator's calls: by its own queries, and by
+ * another process (belay_process_*) that maps the segment read-only. Loads only, each number by
+ * itself; nothing here waits for a rank, so a hanging or stopped process can be looked at.
+ */
+#ifndef BELAY_RUNTIME_GROUP_CONTROL_VIEW_H
+#define BELAY_RUNTIME_GROUP_CONTROL_VIEW_H
+
+#include "runtime/group/control_segment.h"
+
+/* One rank's state at now_ns (CLOCK_MONOTONIC). The size field stays as it is. */
+void control_view_rank(const struct control_segment *segment, unsigned rank, uint64_t now_ns,
+		       struct belay_rank_health *ret_health);
+
+/* The verdict. Returns 1, or 0 and leaves ret_verdict alone when none is decided. The size field stays as it is. */
+int control_view_verdict(const struct control_segment *segment, struct belay_verdict *ret_verdict);
+
+#endif /* BELAY_RUNTIME_GROUP_CONTROL_VIEW_H */
