@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/bench_data.h"
+#include "tools/bench/bench_data.h"
 
 #define SEED 11
 

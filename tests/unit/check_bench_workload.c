@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bench_workload.h"
+#include "tools/bench/bench_workload.h"
 
 #define GOOD "repeat=3 calls=122 count=57344 dtype=bf16 gap_us=100\n"
 

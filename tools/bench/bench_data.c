@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench_data.h"
+#include "tools/bench/bench_data.h"
 
 #include <stdlib.h>
 #include <string.h>

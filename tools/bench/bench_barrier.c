@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/bench_barrier.h"
+#include "tools/bench/bench_barrier.h"
 
 #include <limits.h>
 #include <linux/futex.h>

@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "tools/bench_results.h"
+#include "tools/bench/bench_results.h"
 
 static const char *path_text(const struct bench_row *row)
 {

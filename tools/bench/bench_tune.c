@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/bench_tune.h"
+#include "tools/bench/bench_tune.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/bench_group.h"
+#include "tools/bench/bench_group.h"
 
 /* Turns taken by the algorithms: the machine's state changes within seconds. Odd, for the median. */
 #define ROUNDS 3

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/bench_options.h"
+#include "tools/bench/bench_options.h"
 
 #include <errno.h>
 #include <getopt.h>

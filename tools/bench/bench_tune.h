@@ -9,7 +9,7 @@
 #ifndef BELAY_TOOLS_BENCH_TUNE_H
 #define BELAY_TOOLS_BENCH_TUNE_H
 
-#include "tools/bench_options.h"
+#include "tools/bench/bench_options.h"
 
 /* Measures, prints what was found and writes options->tune. Returns the exit status, or minus a signal's number. */
 int bench_tune(const struct bench_options *options);

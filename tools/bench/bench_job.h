@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "runtime/belay.h"
-#include "tools/bench_barrier.h"
+#include "tools/bench/bench_barrier.h"
 
 #define BENCH_MAGIC UINT64_C(0x6a6f62206e656221)
 #define BENCH_DTYPES (BELAY_I8 + 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench_workload.h"
+#include "tools/bench/bench_workload.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/bench_group.h"
+#include "tools/bench/bench_group.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,10 +10,34 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tools/bench/bench_rank.h"
+
 /* Longer than the longest default deadline, that of the warm-up. */
 #define STALL_NS UINT64_C(700000000000)
 /* A rank that hears of a verdict or is done ends within BELAY_DESTROY_MS. */
 #define GRACE_NS UINT64_C(15000000000)
+
+static int be_rank(uint32_t rank)
+{
+	struct bench_job *job;
+
+	/* Ranks share stderr: whole lines only. */
+	(void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+	if (bench_job_open(RANK_JOB_FD, &job) || rank >= job->nranks)
+		return command_complain("--rank-process is for this command's own ranks");
+	(void)close(RANK_JOB_FD); /* the mapping stays */
+	return bench_rank_run(job, rank);
+}
+
+int bench_is_rank(int argc, char *const *argv, int *ret_status)
+{
+	int rank = rank_process_rank(argc, argv);
+
+	if (rank < 0)
+		return 0;
+	*ret_status = be_rank((uint32_t)rank);
+	return 1;
+}
 
 struct watch {
 	struct bench_job *job;

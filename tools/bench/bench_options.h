@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/bench_job.h"
-#include "tools/bench_workload.h"
+#include "tools/bench/bench_job.h"
+#include "tools/bench/bench_workload.h"
 #include "tools/command_line.h"
 
 #define BENCH_SIZES_MAX 256

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench_results.h"
+#include "tools/bench/bench_results.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "tools/bench_job.h"
+#include "tools/bench/bench_job.h"
 #include "tools/command_line.h"
-#include "tools/rank_processes.h"
+#include "tools/bench/rank_processes.h"
 
 /* All calls of one size and type. Times are those of the slowest rank of each call. */
 struct bench_row {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/bench_rank.h"
+#include "tools/bench/bench_rank.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/bench_data.h"
+#include "tools/bench/bench_data.h"
 #include "tools/command_line.h"
 
 /* Wrong results that a rank tells one by one; the rest is counted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/bench_job.h"
+#include "tools/bench/bench_job.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/bench_data.h"
+#include "tools/bench/bench_data.h"
 
 /* Durations that are kept, of all ranks: 4 GiB. */
 #define KEPT_MAX (UINT64_C(1) << 29)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "tools/rank_processes.h"
+#include "tools/bench/rank_processes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 #ifndef BELAY_TOOLS_BENCH_GROUP_H
 #define BELAY_TOOLS_BENCH_GROUP_H
 
-#include "tools/bench_options.h"
-#include "tools/bench_results.h"
+#include "tools/bench/bench_options.h"
+#include "tools/bench/bench_results.h"
 
 struct bench_group {
 	struct bench_job *job;
@@ -12,6 +12,12 @@ struct bench_group {
 	struct rank_processes processes;
 	struct bench_results results;
 };
+
+/*
+ * First thing in main() behind command_begin(): if this process is a rank of a group, runs it to its end. Returns 1,
+ * and ret_status is the exit status; or 0, and nothing has happened.
+ */
+int bench_is_rank(int argc, char *const *argv, int *ret_status);
 
 /*
  * Starts the ranks, waits for their end and gathers the results; ret_group is filled only on success, and
