@@ -91,9 +91,9 @@ static int host_send(struct rendezvous *m, int rank, struct handshake_message *m
 			cause_add(m->causes, "sendmsg", -error, -1, 0, "cannot write to rank %d", rank);
 			return meeting_fail_own(m, meeting_status_of_errno(-error));
 		}
-		if (packet_now_ns() >= m->deadline_ns && error == -EAGAIN)
+		if (clock_now_ns() >= m->deadline_ns && error == -EAGAIN)
 			return stuck(m, UINT64_C(1) << rank);
-		if (packet_now_ns() >= m->deadline_ns) {
+		if (clock_now_ns() >= m->deadline_ns) {
 			cause_add(m->causes, "sendmsg", -error, -1, 0,
 				  "RLIMIT_NOFILE is too low for the descriptors that are under way");
 			return meeting_fail_own(m, BELAY_E_LIMIT);

@@ -88,7 +88,7 @@ static int lobby_open(struct lobby *lobby)
 		status = member_try(m, why, sizeof(why));
 		if (status != 1)
 			return status ? status : BELAY_E_REFUSED; /* nobody seats a second rank 0 */
-		if (packet_now_ns() >= m->deadline_ns)
+		if (clock_now_ns() >= m->deadline_ns)
 			break;
 		packet_pause(RETRY_NS, m->deadline_ns);
 	}
@@ -268,7 +268,7 @@ static int accept_some(struct lobby *lobby)
 			continue;
 		}
 		place = make_room(lobby);
-		*place = (struct place){ .fd = fd, .since_ns = packet_now_ns() };
+		*place = (struct place){ .fd = fd, .since_ns = clock_now_ns() };
 		status = hear_place(lobby, place); /* mostly its message is here already */
 	}
 	return status;
@@ -277,7 +277,7 @@ static int accept_some(struct lobby *lobby)
 /* Closes the places that have been silent too long; returns when the next one will be. */
 static uint64_t expire(struct lobby *lobby, uint64_t deadline_ns)
 {
-	uint64_t now_ns = packet_now_ns();
+	uint64_t now_ns = clock_now_ns();
 
 	for (int i = 0; i < PLACES; i++) {
 		struct place *place = &lobby->place[i];
@@ -355,7 +355,7 @@ static int lobby_turn(struct lobby *lobby, uint64_t deadline_ns)
 		return meeting_fail_own(lobby->m, BELAY_E_SYSTEM);
 	}
 	if (ready == 0)
-		return packet_now_ns() >= deadline_ns;
+		return clock_now_ns() >= deadline_ns;
 	return hear_all(lobby, &poll);
 }
 
@@ -363,12 +363,12 @@ static int lobby_turn(struct lobby *lobby, uint64_t deadline_ns)
 static void tell_late_ones(struct lobby *lobby)
 {
 	struct rendezvous *m = lobby->m;
-	uint64_t end_ns = packet_now_ns() + LATE_NS;
+	uint64_t end_ns = clock_now_ns() + LATE_NS;
 
 	if (end_ns > m->deadline_ns)
 		end_ns = m->deadline_ns;
 	lobby->told |= m->joined | 1;
-	while (lobby->told != meeting_all(m) && packet_now_ns() < end_ns)
+	while (lobby->told != meeting_all(m) && clock_now_ns() < end_ns)
 		if (lobby_turn(lobby, end_ns) != 0)
 			break;
 }

@@ -147,7 +147,7 @@ static int answer(struct rendezvous *m, struct handshake_message *message)
 			cause_add(m->causes, "sendmsg", -error, -1, 0, "cannot write to rank 0");
 			return meeting_fail_own(m, meeting_status_of_errno(-error));
 		}
-		if (packet_now_ns() >= m->deadline_ns)
+		if (clock_now_ns() >= m->deadline_ns)
 			return host_is_late(m);
 		packet_pause(RETRY_FIRST_NS, m->deadline_ns);
 	}
@@ -161,6 +161,18 @@ static int say_ready(struct rendezvous *m)
 	return answer(m, &message);
 }
 
+static void say_why(int error, char *ret_why, size_t size)
+{
+	char buffer[128];
+
+	if (error == ECONNREFUSED)
+		(void)snprintf(ret_why, size, "nobody has opened the meeting");
+	/* A queue that is full says less than what was found out when it was not. */
+	else if (error != EAGAIN || !*ret_why)
+		(void)snprintf(ret_why, size, "cannot connect: %s",
+			       strerror_r(error, buffer, sizeof(buffer)));
+}
+
 /* A connection to whoever has the meeting's name, if it is of the same user; -1 and why. */
 static int connect_to(struct rendezvous *m, char *ret_why, size_t size)
 {
@@ -171,9 +183,7 @@ static int connect_to(struct rendezvous *m, char *ret_why, size_t size)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0) {
-		/* A queue that is full says less than what was found out when it was not. */
-		if (errno != EAGAIN || !*ret_why)
-			(void)snprintf(ret_why, size, "cannot connect: %s", strerrordesc_np(errno));
+		say_why(errno, ret_why, size);
 		packet_close(&fd);
 		return -1;
 	}
@@ -192,7 +202,7 @@ static int connect_to(struct rendezvous *m, char *ret_why, size_t size)
 static int first_word(struct rendezvous *m, struct packet *ret_packet, char *ret_why, size_t size)
 {
 	struct pollfd poll = { .fd = m->seat[0], .events = POLLIN };
-	uint64_t end_ns = packet_now_ns() + ANSWER_NS;
+	uint64_t end_ns = clock_now_ns() + ANSWER_NS;
 	int status;
 
 	if (m->rank != 0 || end_ns > m->deadline_ns)
@@ -284,7 +294,7 @@ static int join(struct rendezvous *m)
 
 		if (status != 1)
 			return status;
-		if (packet_now_ns() >= m->deadline_ns)
+		if (clock_now_ns() >= m->deadline_ns)
 			return nobody_there(m, why);
 		packet_pause(pause_ns, m->deadline_ns);
 		pause_ns = pause_ns * 2 < RETRY_MOST_NS ? pause_ns * 2 : RETRY_MOST_NS;

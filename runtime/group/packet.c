@@ -7,24 +7,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
-
-#define NS_PER_S UINT64_C(1000000000)
 
 /* Room for descriptors as ancillary data, aligned for it. */
 union control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(PACKET_DESCRIPTORS_MAX * sizeof(int))];
 };
-
-uint64_t packet_now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 void packet_close(int *fd)
 {
@@ -144,10 +133,10 @@ int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns)
 {
 	assert(count <= PACKET_POLL_MAX);
 	for (;;) {
-		uint64_t now_ns = packet_now_ns();
+		uint64_t now_ns = clock_now_ns();
 		uint64_t left_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
-		struct timespec left = { .tv_sec = (time_t)(left_ns / NS_PER_S),
-					 .tv_nsec = (long)(left_ns % NS_PER_S) };
+		struct timespec left = { .tv_sec = (time_t)(left_ns / NS_PER_SECOND),
+					 .tv_nsec = (long)(left_ns % NS_PER_SECOND) };
 		int ready = poll_once(fds, count, &left);
 
 		if (ready > 0)
@@ -161,7 +150,7 @@ int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns)
 
 void packet_pause(uint64_t pause_ns, uint64_t deadline_ns)
 {
-	uint64_t end_ns = packet_now_ns() + pause_ns;
+	uint64_t end_ns = clock_now_ns() + pause_ns;
 
 	(void)packet_poll(NULL, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
 }

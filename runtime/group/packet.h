@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/clock.h"
 #include "runtime/group/handshake.h"
 
 /* Most descriptors of one message: control, region and a pidfd of each rank. */
@@ -22,9 +23,6 @@ struct packet {
 	int fds[PACKET_DESCRIPTORS_MAX];
 	size_t nfds; /* equals message.ndescriptors */
 };
-
-/* CLOCK_MONOTONIC, nanoseconds. */
-uint64_t packet_now_ns(void);
 
 /* Sends; the descriptors stay the caller's. Returns 0 or a negative errno: -EAGAIN (no room now),
  * -ETOOMANYREFS (too many descriptors are under way), -EPIPE (the peer is gone), ... */
@@ -46,7 +44,7 @@ void packet_discard(struct packet *packet);
 /* Most entries of packet_poll(): a listener, some places, a socket and a pidfd of each rank. */
 #define PACKET_POLL_MAX (2 * BELAY_RANKS_MAX + 32)
 
-/* poll() until deadline_ns; entries with fd -1 are skipped. Returns how many are ready, 0 at the
+/* poll() until deadline_ns (CLOCK_MONOTONIC); entries with fd -1 are skipped. Returns how many are ready, 0 at the
  * deadline, or a negative errno. */
 int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns);
 

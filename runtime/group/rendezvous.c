@@ -99,7 +99,7 @@ static struct rendezvous *meeting_new(const struct rendezvous_spec *spec, struct
 	m->meeting = spec->meeting;
 	m->rank = spec->rank;
 	m->nranks = spec->nranks;
-	m->begin_ns = packet_now_ns();
+	m->begin_ns = clock_now_ns();
 	m->deadline_ns = spec->deadline_ns;
 	m->joined = UINT64_C(1) << spec->rank;
 	m->pid[spec->rank] = (int)getpid();

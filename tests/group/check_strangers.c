@@ -48,10 +48,10 @@ static int try_connect(const char *meeting)
 
 static int knock(const char *meeting)
 {
-	uint64_t end_ns = packet_now_ns() + WAIT_NS;
+	uint64_t end_ns = clock_now_ns() + WAIT_NS;
 	int fd;
 
-	while ((fd = try_connect(meeting)) < 0 && packet_now_ns() < end_ns)
+	while ((fd = try_connect(meeting)) < 0 && clock_now_ns() < end_ns)
 		packet_pause(1000000, end_ns);
 	ck_assert_int_ge(fd, 0);
 	return fd;
@@ -100,7 +100,7 @@ static int hear(int fd, struct packet *ret_packet)
 {
 	struct pollfd poll = { .fd = fd, .events = POLLIN };
 
-	ck_assert_int_eq(packet_poll(&poll, 1, packet_now_ns() + WAIT_NS), 1);
+	ck_assert_int_eq(packet_poll(&poll, 1, clock_now_ns() + WAIT_NS), 1);
 	return packet_receive(fd, ret_packet);
 }
 

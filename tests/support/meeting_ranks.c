@@ -96,7 +96,7 @@ static int try_links(const struct rank_plan *plan, const struct group_members *m
 		int got = -1;
 
 		if (i != plan->rank &&
-		    packet_poll(&poll, 1, packet_now_ns() + UINT64_C(20000000000)) == 1 &&
+		    packet_poll(&poll, 1, clock_now_ns() + UINT64_C(20000000000)) == 1 &&
 		    recv(members->link[i], &got, sizeof(got), 0) == sizeof(got))
 			good += got == i;
 	}
@@ -160,7 +160,7 @@ void rank_run(const struct rank_plan *plan, struct rank_report *report)
 {
 	struct cause_config config = { .level = BELAY_LOG_OFF, .rank = plan->rank };
 	struct cause_chain *causes = cause_chain_create(&config);
-	uint64_t begin_ns = packet_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int before = count_open_descriptors();
 	struct faults faults = { 0 };
 	struct group_members members;
@@ -181,7 +181,7 @@ void rank_run(const struct rank_plan *plan, struct rank_report *report)
 		report->status = go_through(plan, meeting, &members, causes, report);
 		close_members(&members);
 	}
-	report->elapsed_ms = (packet_now_ns() - begin_ns) / 1000000;
+	report->elapsed_ms = (clock_now_ns() - begin_ns) / 1000000;
 	(void)cause_text(causes, report->causes, sizeof(report->causes));
 	report->leaked = count_open_descriptors() - before;
 	report->done++;
