@@ -110,7 +110,7 @@ struct mean {
 };
 
 #define MEAN_LIMIT 4096u
-#define MEAN_LIMIT_MAX ((uint64_t)1 << 60)
+#define MEAN_LIMIT_MAX ((uint64_t)1 << 60) /* twice this still fits */
 #define MEAN_SHIFT 3
 
 static inline uint64_t shift_right_signed(uint64_t value, unsigned int shift)
@@ -121,9 +121,9 @@ static inline uint64_t shift_right_signed(uint64_t value, unsigned int shift)
 static inline void mean_add(struct mean *mean, uint64_t number)
 {
 	uint64_t difference = number - mean->value;
-	uint64_t size = (int64_t)difference < 0 ? 0 - difference : difference;
 
-	if (__builtin_expect(size <= mean->limit, 1)) {
+	/* -limit <= difference <= limit, in one comparison. */
+	if (__builtin_expect(difference + mean->limit <= 2 * mean->limit, 1)) {
 		mean->limit = MEAN_LIMIT;
 	} else {
 		difference = (int64_t)difference < 0 ? 0 - mean->limit : mean->limit;
@@ -155,6 +155,12 @@ static inline uint64_t row_surprise(uint64_t sum, uint64_t seen)
 static inline unsigned int pause_kind(uint32_t index)
 {
 	return index == 0 ? 2 : index & 1;
+}
+
+/* Without a branch, which would be guessed wrong half of the time. */
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
 }
 
 static inline uint64_t zigzag(uint64_t value)
@@ -363,8 +369,7 @@ static int arrivals_are_staged(struct column_work *work, const struct column_row
 	for (size_t i = 0; i < rows->count; i++) {
 		uint64_t staged = call_at(rows, i)->staged_ns >> rows->tick_shift;
 
-		if (staged > work->last[i])
-			work->last[i] = staged;
+		work->last[i] = later(work->last[i], staged);
 	}
 	return 1;
 }
@@ -387,8 +392,7 @@ static void encode_arrival(struct column_work *work, const struct column_rows *r
 		work->values[i] = surprise - row_surprise(work->surprise[i], work->seen[i]);
 		work->surprise[i] += surprise;
 		work->seen[i]++;
-		if (arrival > work->last[i])
-			work->last[i] = arrival;
+		work->last[i] = later(work->last[i], arrival);
 		mean_add(&mean, arrival);
 	}
 	put_column(work, content, rows->count, COLUMN_ARRIVAL, (uint8_t)peer, ENCODING_MODEL, base);
@@ -537,36 +541,70 @@ static int read_directory(struct column_directory *directory, const unsigned cha
 	return 0;
 }
 
-/* The numbers of a column as they were before their zigzag. */
-static void column_numbers(const struct column *column, size_t count, uint64_t *values)
+/*
+ * Decoding goes through the rows in tiles, all columns of a tile at a time, so that a tile's rows
+ * stay in the cache. What a column's prediction remembers goes from tile to tile.
+ */
+#define TILE_ROWS 512u
+
+struct decoder {
+	struct column_work *work;
+	const struct column_directory *directory;
+	const struct column_field *fields;
+	size_t nfields;
+	size_t fixed_bytes; /* of a row, which the fields fill */
+	size_t stride;
+	uint32_t nranks;
+	uint32_t tick_shift;
+	size_t total; /* rows of the block, and so bytes of a plane */
+	/* The tile. */
+	size_t first;
+	size_t count;
+	char *rows;
+	/* The predictions. */
+	uint64_t before[COLUMN_FIELDS_MAX];
+	struct mean staged;
+	struct mean arrivals[COLUMN_RANKS_MAX];
+	struct mean duration;
+	struct mean pauses[3];
+	uint64_t none;
+	uint64_t end;
+};
+
+static inline struct call_record *decoded_call(const struct decoder *d, size_t i)
 {
-	const unsigned char *low = column->planes;
+	return (struct call_record *)(d->rows + i * d->stride);
+}
+
+/* The tile's numbers of a column, as they were before their zigzag, into work->values. */
+static void column_numbers(const struct decoder *d, const struct column *column)
+{
+	uint64_t *values = d->work->values;
+	const unsigned char *plane;
 
 	if (!column->width) {
-		memset(values, 0, count * sizeof(*values));
+		memset(values, 0, d->count * sizeof(*values));
 		return;
 	}
-	if (column->width == 1) {
-		for (size_t i = 0; i < count; i++)
-			values[i] = unzigzag(low[i]);
-		return;
+	plane = column->planes + d->first;
+	for (size_t i = 0; i < d->count; i++)
+		values[i] = plane[i];
+	for (unsigned int number = 1; number < column->width; number++) {
+		plane += d->total;
+		for (size_t i = 0; i < d->count; i++)
+			values[i] |= (uint64_t)plane[i] << (8 * number);
 	}
-	for (size_t i = 0; i < count; i++)
-		values[i] = (uint64_t)low[i] | (uint64_t)low[count + i] << 8;
-	for (unsigned int plane = 2; plane < column->width; plane++)
-		for (size_t i = 0; i < count; i++)
-			values[i] |= (uint64_t)low[plane * count + i] << (8 * plane);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < d->count; i++)
 		values[i] = unzigzag(values[i]);
 }
 
-static void store_field(const uint64_t *values, size_t count, void *rows, size_t stride,
-			const struct column_field *field)
+static void store_field(const struct decoder *d, const struct column_field *field, size_t count)
 {
-	char *out = (char *)rows + field->offset;
+	const uint64_t *values = d->work->values;
+	char *out = d->rows + field->offset;
 
 #define STORE(type)                                                                                \
-	for (size_t i = 0; i < count; i++, out += stride) {                                        \
+	for (size_t i = 0; i < count; i++, out += d->stride) {                                     \
 		type value = (type)values[i];                                                      \
 		memcpy(out, &value, sizeof(value));                                                \
 	}
@@ -587,219 +625,243 @@ static void store_field(const uint64_t *values, size_t count, void *rows, size_t
 #undef STORE
 }
 
-static void decode_field(struct column_work *work, const struct column *column, size_t count, void *rows,
-			 size_t stride, const struct column_field *field)
+static void decode_field(struct decoder *d, size_t f)
 {
+	const struct column_field *field = &d->fields[f];
 	uint64_t step = field->encoding == ENCODING_COUNTER;
-	uint64_t before = column->base;
+	uint64_t *values = d->work->values;
 
-	column_numbers(column, count, work->values);
-	for (size_t i = 0; i < count; i++) {
-		before += work->values[i] + step;
-		work->values[i] = before;
+	column_numbers(d, &d->directory->fields[field->id]);
+	for (size_t i = 0; i < d->count; i++) {
+		d->before[f] += values[i] + step;
+		values[i] = d->before[f];
 	}
-	store_field(work->values, count, rows, stride, field);
+	store_field(d, field, d->count);
 }
 
-/* Fields that never change are decoded once, into the first row, and copied from there. */
-static int decode_fields(struct column_work *work, const struct column_directory *directory,
-			 const struct column_field *fields, size_t nfields, size_t count, void *rows,
-			 size_t stride, size_t fixed_bytes)
+/* Whether a field is the same in all rows. */
+static int is_constant(const struct decoder *d, size_t f)
 {
-	memset(rows, 0, fixed_bytes);
-	for (size_t f = 0; f < nfields; f++) {
-		const struct column *column = &directory->fields[fields[f].id];
-
-		if (column->found && column->encoding != fields[f].encoding)
-			return -1;
-		if (!column->width && fields[f].encoding == ENCODING_DELTA)
-			decode_field(work, column, 1, rows, stride, &fields[f]);
-	}
-	for (size_t i = 1; i < count; i++)
-		memcpy((char *)rows + i * stride, rows, fixed_bytes);
-	for (size_t f = 0; f < nfields; f++) {
-		const struct column *column = &directory->fields[fields[f].id];
-
-		if (column->width || fields[f].encoding == ENCODING_COUNTER)
-			decode_field(work, column, count, rows, stride, &fields[f]);
-	}
-	return 0;
+	return !d->directory->fields[d->fields[f].id].width && d->fields[f].encoding == ENCODING_DELTA;
 }
 
-/* Rows being decoded. */
-struct call_rows {
-	char *rows;
-	size_t stride;
-	size_t count;
-	uint32_t nranks;
-	uint32_t tick_shift;
-};
-
-static inline struct call_record *decoded_call(const struct call_rows *rows, size_t i)
+/* Fields that never change are set once, in the tile's first row, and copied from there. */
+static void decode_fields(struct decoder *d)
 {
-	return (struct call_record *)(rows->rows + i * rows->stride);
+	memset(d->rows, 0, d->fixed_bytes);
+	for (size_t f = 0; f < d->nfields; f++) {
+		if (is_constant(d, f)) {
+			d->work->values[0] = d->before[f];
+			store_field(d, &d->fields[f], 1);
+		}
+	}
+	for (size_t i = 1; i < d->count; i++)
+		memcpy(d->rows + i * d->stride, d->rows, d->fixed_bytes);
+	for (size_t f = 0; f < d->nfields; f++)
+		if (!is_constant(d, f))
+			decode_field(d, f);
 }
 
-static void decode_staged(struct column_work *work, const struct column *column, const struct call_rows *rows)
+static void decode_staged(struct decoder *d)
 {
-	struct mean mean = { column->base, MEAN_LIMIT };
+	column_numbers(d, &d->directory->fields[COLUMN_STAGED]);
+	for (size_t i = 0; i < d->count; i++) {
+		uint64_t staged = d->work->values[i] + d->staged.value;
 
-	column_numbers(column, rows->count, work->values);
-	for (size_t i = 0; i < rows->count; i++) {
-		uint64_t staged = work->values[i] + mean.value;
-
-		decoded_call(rows, i)->staged_ns = (uint32_t)(staged << rows->tick_shift);
-		mean_add(&mean, staged);
+		decoded_call(d, i)->staged_ns = (uint32_t)(staged << d->tick_shift);
+		mean_add(&d->staged, staged);
 	}
 }
 
-static void decode_none(struct column_work *work, const struct column *column, const struct call_rows *rows)
+static void decode_none(struct decoder *d)
 {
-	uint64_t none = column->base;
+	struct column_work *work = d->work;
 
-	column_numbers(column, rows->count, work->values);
-	for (size_t i = 0; i < rows->count; i++) {
-		none += work->values[i];
-		work->none[i] = none;
+	column_numbers(d, &d->directory->fields[COLUMN_NONE]);
+	for (size_t i = 0; i < d->count; i++) {
+		d->none += work->values[i];
+		work->none[i] = d->none;
 		work->surprise[i] = 0;
 		work->seen[i] = 0;
 		work->last[i] = 0;
 	}
 }
 
-static void decode_staged_arrival(struct column_work *work, const struct call_rows *rows, uint32_t peer)
+static void decode_staged_arrival(struct decoder *d, uint32_t peer)
 {
-	for (size_t i = 0; i < rows->count; i++) {
-		struct call_record *record = decoded_call(rows, i);
-		uint64_t staged = record->staged_ns >> rows->tick_shift;
+	for (size_t i = 0; i < d->count; i++) {
+		struct call_record *record = decoded_call(d, i);
+		uint64_t staged = record->staged_ns >> d->tick_shift;
 
 		record->arrival_ns[peer] = record->staged_ns;
-		if (staged > work->last[i])
-			work->last[i] = staged;
+		d->work->last[i] = later(d->work->last[i], staged);
 	}
 }
 
-static void decode_arrival(struct column_work *work, const struct column *column,
-			   const struct call_rows *rows, uint32_t peer)
+static void decode_arrival(struct decoder *d, uint32_t peer)
 {
-	struct mean mean = { column->base, MEAN_LIMIT };
+	struct column_work *work = d->work;
+	struct mean mean = d->arrivals[peer];
 
-	column_numbers(column, rows->count, work->values);
-	for (size_t i = 0; i < rows->count; i++) {
+	column_numbers(d, &d->directory->arrivals[peer]);
+	for (size_t i = 0; i < d->count; i++) {
 		uint64_t surprise, arrival;
 
 		if (__builtin_expect(work->none[i] >> peer & 1, 0)) {
-			decoded_call(rows, i)->arrival_ns[peer] = CALL_ARRIVAL_NONE;
+			decoded_call(d, i)->arrival_ns[peer] = CALL_ARRIVAL_NONE;
 			continue;
 		}
 		surprise = work->values[i] + row_surprise(work->surprise[i], work->seen[i]);
 		arrival = surprise + mean.value;
 		work->surprise[i] += surprise;
 		work->seen[i]++;
-		if (arrival > work->last[i])
-			work->last[i] = arrival;
+		work->last[i] = later(work->last[i], arrival);
 		mean_add(&mean, arrival);
-		decoded_call(rows, i)->arrival_ns[peer] = arrival << rows->tick_shift;
+		decoded_call(d, i)->arrival_ns[peer] = arrival << d->tick_shift;
 	}
+	d->arrivals[peer] = mean;
 }
 
-static int decode_arrivals(struct column_work *work, const struct column_directory *directory,
-			   const struct call_rows *rows)
+static void decode_arrivals(struct decoder *d)
 {
-	decode_none(work, &directory->fields[COLUMN_NONE], rows);
-	for (uint32_t peer = 0; peer < rows->nranks; peer++) {
-		const struct column *column = &directory->arrivals[peer];
-
-		if (column->found && column->encoding == ENCODING_STAGED)
-			decode_staged_arrival(work, rows, peer);
-		else if (!column->found || column->encoding == ENCODING_MODEL)
-			decode_arrival(work, column, rows, peer);
+	decode_none(d);
+	for (uint32_t peer = 0; peer < d->nranks; peer++) {
+		if (d->directory->arrivals[peer].encoding == ENCODING_STAGED)
+			decode_staged_arrival(d, peer);
 		else
-			return -1;
-	}
-	return 0;
-}
-
-static void decode_duration(struct column_work *work, const struct column *column,
-			    const struct call_rows *rows)
-{
-	struct mean mean = { column->base, MEAN_LIMIT };
-
-	column_numbers(column, rows->count, work->values);
-	for (size_t i = 0; i < rows->count; i++) {
-		uint64_t rest = work->values[i] + mean.value;
-
-		decoded_call(rows, i)->duration_ns = (rest + work->last[i]) << rows->tick_shift;
-		mean_add(&mean, rest);
+			decode_arrival(d, peer);
 	}
 }
 
-static void decode_start(struct column_work *work, const struct column *column, const struct call_rows *rows)
+static void decode_duration(struct decoder *d)
 {
-	struct mean means[3] = { { 0, MEAN_LIMIT }, { 0, MEAN_LIMIT }, { 0, MEAN_LIMIT } };
-	uint64_t end = column->base;
+	column_numbers(d, &d->directory->fields[COLUMN_DURATION]);
+	for (size_t i = 0; i < d->count; i++) {
+		uint64_t rest = d->work->values[i] + d->duration.value;
 
-	column_numbers(column, rows->count, work->values);
-	for (size_t i = 0; i < rows->count; i++) {
-		struct call_record *record = decoded_call(rows, i);
-		struct mean *mean = &means[pause_kind(record->index)];
-		uint64_t pause = work->values[i] + mean->value;
+		decoded_call(d, i)->duration_ns = (rest + d->work->last[i]) << d->tick_shift;
+		mean_add(&d->duration, rest);
+	}
+}
 
-		record->start_ns = (end + pause) << rows->tick_shift;
+static void decode_start(struct decoder *d)
+{
+	column_numbers(d, &d->directory->fields[COLUMN_START]);
+	for (size_t i = 0; i < d->count; i++) {
+		struct call_record *record = decoded_call(d, i);
+		struct mean *mean = &d->pauses[pause_kind(record->index)];
+		uint64_t pause = d->work->values[i] + mean->value;
+
+		record->start_ns = (d->end + pause) << d->tick_shift;
 		mean_add(mean, pause);
-		end += pause + (record->duration_ns >> rows->tick_shift);
+		d->end += pause + (record->duration_ns >> d->tick_shift);
 	}
 }
 
-/* The columns that have a model must use it. */
-static int models_known(const struct column_directory *directory)
+/* The encodings that the columns of a kind of block must have, where they are there. */
+static int encodings_known(const struct decoder *d)
 {
-	static const uint8_t ids[] = { COLUMN_STAGED, COLUMN_DURATION, COLUMN_START };
-	const struct column *none = &directory->fields[COLUMN_NONE];
+	static const uint8_t models[] = { COLUMN_STAGED, COLUMN_DURATION, COLUMN_START };
+	const struct column *columns = d->directory->fields;
 
-	for (size_t i = 0; i < sizeof(ids); i++) {
-		const struct column *column = &directory->fields[ids[i]];
+	for (size_t f = 0; f < d->nfields; f++)
+		if (columns[d->fields[f].id].found && columns[d->fields[f].id].encoding != d->fields[f].encoding)
+			return 0;
+	for (size_t m = 0; m < sizeof(models); m++)
+		if (columns[models[m]].found && columns[models[m]].encoding != ENCODING_MODEL)
+			return 0;
+	for (uint32_t peer = 0; peer < d->nranks; peer++) {
+		const struct column *arrival = &d->directory->arrivals[peer];
 
-		if (column->found && column->encoding != ENCODING_MODEL)
+		if (arrival->found && arrival->encoding != ENCODING_MODEL && arrival->encoding != ENCODING_STAGED)
 			return 0;
 	}
-	return !none->found || none->encoding == ENCODING_DELTA;
+	return !columns[COLUMN_NONE].found || columns[COLUMN_NONE].encoding == ENCODING_DELTA;
+}
+
+/* Puts every prediction where the encoder began. */
+static void start_predictions(struct decoder *d)
+{
+	const struct column *columns = d->directory->fields;
+
+	for (size_t f = 0; f < d->nfields; f++)
+		d->before[f] = columns[d->fields[f].id].base;
+	d->none = columns[COLUMN_NONE].base;
+	d->staged = (struct mean){ columns[COLUMN_STAGED].base, MEAN_LIMIT };
+	d->duration = (struct mean){ columns[COLUMN_DURATION].base, MEAN_LIMIT };
+	d->end = columns[COLUMN_START].base;
+	for (size_t kind = 0; kind < 3; kind++)
+		d->pauses[kind] = (struct mean){ 0, MEAN_LIMIT };
+	for (uint32_t peer = 0; peer < d->nranks; peer++)
+		d->arrivals[peer] = (struct mean){ d->directory->arrivals[peer].base, MEAN_LIMIT };
+}
+
+/* Goes on to the next tile. False after the last. */
+static int next_tile(struct decoder *d)
+{
+	size_t done = d->first + d->count;
+
+	d->rows += d->count * d->stride;
+	d->first = done;
+	d->count = d->total - done < TILE_ROWS ? d->total - done : TILE_ROWS;
+	return d->count != 0;
 }
 
 int call_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes, size_t count,
 			uint32_t nranks, uint32_t tick_shift, void *rows)
 {
-	const struct call_rows out = { rows, call_record_stride(nranks), count, nranks, tick_shift };
 	struct column_directory directory;
+	struct decoder d = {
+		.work = work,
+		.directory = &directory,
+		.fields = call_fields,
+		.nfields = FIELDS(call_fields),
+		.fixed_bytes = sizeof(struct call_record),
+		.stride = call_record_stride(nranks),
+		.nranks = nranks,
+		.tick_shift = tick_shift,
+		.total = count,
+		.rows = rows,
+	};
 
-	if (read_directory(&directory, content, bytes, count) || !models_known(&directory))
+	if (read_directory(&directory, content, bytes, count) || !encodings_known(&d))
 		return -1;
-	if (decode_fields(work, &directory, call_fields, FIELDS(call_fields), count, rows, out.stride,
-			  sizeof(struct call_record)))
-		return -1;
-	decode_staged(work, &directory.fields[COLUMN_STAGED], &out);
-	if (decode_arrivals(work, &directory, &out))
-		return -1;
-	decode_duration(work, &directory.fields[COLUMN_DURATION], &out);
-	decode_start(work, &directory.fields[COLUMN_START], &out);
+	start_predictions(&d);
+	while (next_tile(&d)) {
+		decode_fields(&d);
+		decode_staged(&d);
+		decode_arrivals(&d);
+		decode_duration(&d);
+		decode_start(&d);
+	}
 	return 0;
 }
 
 int event_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes, size_t count,
 			 void *rows)
 {
-	struct event_record *events = rows;
 	struct column_directory directory;
 	const struct column *text = &directory.fields[COLUMN_EVENT_TEXT];
+	struct event_record *events = rows;
+	struct decoder d = {
+		.work = work,
+		.directory = &directory,
+		.fields = event_fields,
+		.nfields = FIELDS(event_fields),
+		.fixed_bytes = sizeof(struct event_record),
+		.stride = sizeof(struct event_record),
+		.total = count,
+		.rows = rows,
+	};
 
-	if (read_directory(&directory, content, bytes, count))
+	if (read_directory(&directory, content, bytes, count) || !encodings_known(&d))
 		return -1;
 	if (!text->found || text->encoding != ENCODING_BYTES || text->base != EVENT_TEXT_BYTES ||
 	    text->bytes != count * EVENT_TEXT_BYTES)
 		return -1;
-	if (decode_fields(work, &directory, event_fields, FIELDS(event_fields), count, rows,
-			  sizeof(struct event_record), sizeof(struct event_record)))
-		return -1;
+	start_predictions(&d);
+	while (next_tile(&d))
+		decode_fields(&d);
 	for (size_t i = 0; i < count; i++) {
 		memcpy(events[i].text, text->planes + i * EVENT_TEXT_BYTES, EVENT_TEXT_BYTES);
 		/* A text is terminated, whoever wrote it. */
