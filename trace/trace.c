@@ -10,6 +10,8 @@
 
 #include "runtime/belay.h"
 #include "trace/call_log_writer.h"
+#include "trace/emit.h"
+#include "trace/trace_identity.h"
 #include "trace/trace_ring.h"
 
 /*
@@ -26,6 +28,7 @@ struct trace {
 	uint32_t mask;
 	uint32_t stride;
 	struct trace_area *area;
+	struct trace_identity identity;
 	struct call_log_writer *writer; /* NULL: no log */
 	struct call_record *spill;      /* filled when there is no place, and dropped */
 	void *own_rings;           /* when the caller gave none */
@@ -56,6 +59,26 @@ static uint64_t random_run_id(void)
 static int has_log(const struct trace_config *config)
 {
 	return config->log_dir && *config->log_dir;
+}
+
+/* Half of a communicator's id; digits that are missing count as 0. */
+static uint64_t half_of_id(const char *comm_id, size_t half)
+{
+	char digits[17] = "";
+
+	if (strlen(comm_id) > 16 * half)
+		strncpy(digits, comm_id + 16 * half, 16);
+	return strtoull(digits, NULL, 16);
+}
+
+static void set_identity(struct trace *trace, const struct trace_config *config)
+{
+	trace->identity = (struct trace_identity){
+		.comm_high = half_of_id(config->comm_id, 0),
+		.comm_low = half_of_id(config->comm_id, 1),
+		.rank = config->rank,
+		.nranks = config->nranks,
+	};
 }
 
 /* The rings of the own rank: in the caller's memory, or in memory of the trace. */
@@ -105,6 +128,7 @@ int trace_open(const struct trace_config *config, struct trace **ret_trace)
 	status = take_rings(trace, config);
 	if (status)
 		goto out;
+	set_identity(trace, config);
 	pthread_mutex_init(&trace->event_lock, NULL);
 	if (has_log(config))
 		status = call_log_writer_start(config, trace->area, &trace->writer);
@@ -166,10 +190,12 @@ struct call_record *trace_call_slot(struct trace *trace)
 	return place_of(trace, trace->head);
 }
 
-static void count_dropped(struct trace *trace)
+/* A record that found no place: LTTng may still have it. */
+static void commit_dropped(struct trace *trace)
 {
 	if (!trace->area)
 		return;
+	emit_call(&trace->identity, trace->spill);
 	trace->lost++;
 	/* Release: whoever sees this count sees a head that is not older; see totals_of() in call_log_writer.c. */
 	atomic_store_explicit(&trace->area->calls.lost, trace->lost, memory_order_release);
@@ -189,13 +215,14 @@ void trace_call_commit(struct trace *trace)
 	const struct call_record *record;
 
 	if (__builtin_expect(trace->head >= trace->limit, 0)) {
-		count_dropped(trace);
+		commit_dropped(trace);
 		return;
 	}
 	record = place_of(trace, trace->head);
 	trace->head++;
 	/* (1) of [TRACE_RING]. */
 	atomic_store_explicit(&trace->area->calls.head, trace->head, memory_order_release);
+	emit_call(&trace->identity, record);
 	if (__builtin_expect(trace->head == trace->wake || record->status, 0))
 		wake_writer(trace);
 }
@@ -232,6 +259,7 @@ void trace_event(struct trace *trace, const struct event_record *event)
 
 	if (!area)
 		return;
+	emit_event(&trace->identity, event);
 	pthread_mutex_lock(&trace->event_lock);
 	unwritten = event_append_locked(area, event);
 	pthread_mutex_unlock(&trace->event_lock);
