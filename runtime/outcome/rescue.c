@@ -58,6 +58,8 @@ struct rescue {
 	uint64_t sent;    /* ... and has been passed on, or need not be */
 	uint64_t digest;  /* of the output so far */
 	uint64_t began_ns;
+	uint64_t lost_turn; /* 0: none */
+	int lost_rank;      /* whose data of that turn was found lost here */
 	char *parts;      /* nranks * CHUNK */
 	struct stash stash; /* one message that is too early: the next chunk's */
 };
@@ -94,6 +96,12 @@ void rescue_free(struct rescue *rescue)
 		return;
 	free(rescue->parts);
 	free(rescue);
+}
+
+void rescue_note_lost(struct rescue *rescue, uint64_t turn, int rank)
+{
+	rescue->lost_turn = turn;
+	rescue->lost_rank = rank;
 }
 
 bool rescue_active(const struct rescue *rescue)
@@ -183,7 +191,7 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 		.pass = call->pass,
 		.kind = (uint8_t)kind,
 		.status = status,
-		.peer = -1,
+		.peer = rescue->lost_turn == rescue->turn ? rescue->lost_rank : -1,
 		.path = BELAY_PATH_RING,
 		.value = (int64_t)rescue_attempt(rescue->word),
 		.mask = rescue->members,
