@@ -69,15 +69,15 @@ static void free_comm(struct belay_comm *comm)
 /* A page that reads 0 in a forked child, whatever the parent wrote. */
 static int make_fork_cookie(struct belay_comm *comm)
 {
-	uint32_t *cookie = mmap(NULL, sizeof(*cookie), PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	_Atomic uint32_t *cookie = mmap(NULL, sizeof(*cookie), PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (cookie == MAP_FAILED)
 		return BELAY_E_NO_MEMORY;
-	*cookie = 1;
+	atomic_init(cookie, 1); /* this thread is the only one that knows it yet */
 	comm->fork_cookie = cookie;
 	/* Kernels before 4.14 do not know it; then a child is not told apart, as documented. */
-	(void)madvise(cookie, sizeof(*cookie), MADV_WIPEONFORK);
+	(void)madvise((void *)cookie, sizeof(*cookie), MADV_WIPEONFORK);
 	return 0;
 }
 

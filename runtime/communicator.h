@@ -58,7 +58,7 @@ struct belay_comm {
 	uint32_t spin_polls; /* polls before the first yield */
 	const struct path *path;
 	struct control_rank *own;
-	const uint32_t *fork_cookie; /* reads 0 in a forked child */
+	const _Atomic uint32_t *fork_cookie; /* reads 0 in a forked child */
 
 	/* Constant. */
 	unsigned rank;
@@ -107,7 +107,9 @@ static inline void count_add(_Atomic uint64_t *counter, uint64_t value)
 
 static inline bool comm_forked(const struct belay_comm *comm)
 {
-	return __builtin_expect(*(const volatile uint32_t *)comm->fork_cookie == 0, 0);
+	/* Relaxed: fork() is the only writer, and it orders everything before it. */
+	return __builtin_expect(
+		atomic_load_explicit(comm->fork_cookie, memory_order_relaxed) == 0, 0);
 }
 
 /* Takes the communicator for this thread: 0, BELAY_E_FORKED or BELAY_E_BUSY. Then comm_leave(). */

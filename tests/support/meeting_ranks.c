@@ -120,7 +120,7 @@ static int go_through(const struct rank_plan *plan, struct rendezvous *meeting,
 		      struct group_members *members, struct cause_chain *causes,
 		      struct rank_report *report)
 {
-	char reason[40];
+	char reason[40] = "";
 	int status;
 
 	if (plan->orphan && fork() == 0) {
@@ -145,7 +145,8 @@ static int go_through(const struct rank_plan *plan, struct rendezvous *meeting,
 	memcpy(report->comm_id, members->comm_id, sizeof(report->comm_id));
 	if (!status)
 		status = rendezvous_barrier(meeting);
-	(void)snprintf(reason, sizeof(reason), plan->usable == 0xe ? "" : "mask %u", plan->usable);
+	if (plan->usable != 0xe)
+		(void)snprintf(reason, sizeof(reason), "mask %u", plan->usable);
 	if (!status)
 		status = rendezvous_agree(meeting, plan->usable, reason, &report->usable,
 					  report->reasons, sizeof(report->reasons));
