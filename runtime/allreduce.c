@@ -17,6 +17,7 @@
 #include "runtime/call_fault.h"
 #include "runtime/clock.h"
 #include "runtime/communicator.h"
+#include "runtime/outcome/path_switch.h"
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
 
@@ -80,6 +81,8 @@ static void count_call(struct belay_comm *comm, const struct call *call)
 	count_add(&comm->count.calls, 1);
 	count_add(&comm->count.bytes, call->count * call->element_bytes);
 	count_add(&comm->count.by_path[comm->path->id], 1);
+	/* Relaxed: shown by health. */
+	atomic_store_explicit(&comm->last_path, call->record->path, memory_order_relaxed);
 	atomic_store_explicit(&comm->last_algorithm, call->record->algorithm, memory_order_relaxed);
 	if (!comm->warm && comm->seq - comm->first_seq >= WARMUP_CALLS)
 		comm->warm = true;
@@ -120,6 +123,7 @@ static int run_call(struct belay_comm *comm, struct call *call)
 		return comm_fail(comm);
 	if (faults_armed(&comm->faults) && call_fault_before(comm, call) == CALL_FAULT_SKIP)
 		return 0;
+	path_switch_follow(comm, call);
 	begin_call(comm, call);
 	call->signature =
 		call_signature(call->count, call->dtype, call->op, call->pass, call->index);

@@ -309,6 +309,8 @@ static int agree(struct creation *c)
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		if (paths[i]->id == chosen)
 			comm->path = paths[i];
+	/* Relaxed: no other thread of this process is there yet. */
+	atomic_store_explicit(&comm->path_id, chosen, memory_order_relaxed);
 	if (comm->rank == 0) {
 		comm->control.head->usable_paths = usable;
 		comm->control.head->first_path = chosen;

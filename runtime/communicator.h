@@ -57,6 +57,7 @@ struct belay_comm {
 	uint32_t index;      /* calls of the open pass so far */
 	uint32_t spin_polls; /* polls before the first yield */
 	const struct path *path;
+	uint64_t switch_seen; /* the path switch that `path` is from */
 	struct control_rank *own;
 	const _Atomic uint32_t *fork_cookie; /* reads 0 in a forked child */
 
@@ -89,7 +90,9 @@ struct belay_comm {
 	} count;
 
 	struct mailbox mailbox;
-	_Atomic uint32_t last_algorithm; /* enum belay_algorithm, for health */
+	_Atomic uint32_t path_id;     /* enum belay_path of `path`, for others than the calling thread */
+	_Atomic uint32_t path_wanted; /* rank 0: the watcher's wish for a switch; 0: none */
+	_Atomic uint32_t last_path, last_algorithm; /* of the last call done, for health */
 	_Atomic uint64_t late_named; /* turn << 8 | rank that the watcher named late */
 	_Atomic bool abort_asked;
 	struct watcher *watcher;

@@ -64,11 +64,14 @@ int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_he
 	ret_health->pass = shown(&own->pass);
 	ret_health->age_ns = age(clock_now_ns(), shown(&own->progress_ns));
 	ret_health->in_call = (int)shown(&own->in_call);
-	ret_health->path = comm->path->id;
-	ret_health->breaker = BELAY_BREAKER_CLOSED;
+	ret_health->path =
+		(enum belay_path)atomic_load_explicit(&comm->path_id, memory_order_relaxed);
+	ret_health->breaker = (enum belay_breaker_state)atomic_load_explicit(
+		&comm->control.head->breaker_state, memory_order_relaxed);
 	ret_health->missing = shown(&own->missing);
 	ret_health->has_verdict = comm_decided(comm);
-	ret_health->last_path = shown(&comm->count.calls) ? comm->path->id : (enum belay_path)0;
+	ret_health->last_path =
+		(enum belay_path)atomic_load_explicit(&comm->last_path, memory_order_relaxed);
 	ret_health->last_algorithm = (enum belay_algorithm)atomic_load_explicit(
 		&comm->last_algorithm, memory_order_relaxed);
 	return 0;

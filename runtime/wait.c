@@ -131,6 +131,7 @@ static bool should_tell(const struct belay_comm *comm, const struct wait *wait, 
 static void tell(struct belay_comm *comm, struct wait *wait)
 {
 	wait->stuck.give_up_ns = comm_give_up_ns(comm);
+	wait->stuck.path = comm->path;
 	mailbox_post(&comm->mailbox, &wait->stuck);
 	watcher_kick(comm->watcher);
 }

@@ -55,7 +55,8 @@ struct control_call {
 	uint32_t signature;
 	uint8_t dtype;
 	uint8_t op;
-	uint8_t reserved[6];
+	uint8_t path; /* enum belay_path that the turn goes on */
+	uint8_t reserved[5];
 };
 
 /* Why a rank proposes a verdict. Written before its proposal (V1), not changed once that is decided. */
@@ -106,6 +107,7 @@ struct control_rank {
 	_Atomic uint64_t missing;     /* past the soft deadline: ranks waited for; 0: none */
 	/* Members of the rescues this rank began, by (turn + attempt) parity; written before the CAS. */
 	_Atomic uint64_t rescue_members[2];
+	_Atomic uint64_t probe_seen; /* round in which it saw every rank's probe */
 
 	alignas(LINE) struct control_cause cause;
 	alignas(LINE) _Atomic uint32_t heir_asked; /* 1: asks for survivors */
@@ -127,6 +129,9 @@ struct control_head {
 
 	/* The verdict word; changed only by compare-and-swap, see outcome/verdict.h. */
 	alignas(LINE) _Atomic uint64_t verdict;
+	/* turn << 8 | path: from that turn on this path is taken; 0: the first. Written by rank 0's calling thread only,
+	 * see outcome/path_switch.h. In the verdict's line: both are read in every call and hardly ever written. */
+	_Atomic uint64_t path_switch;
 	/* The rescue word; changed only by compare-and-swap, see outcome/verdict.h. */
 	alignas(LINE) _Atomic uint64_t rescue;
 	/* Dead ranks; bits are only added, by any watcher. */
@@ -134,6 +139,9 @@ struct control_head {
 	/* Rescued turns, each counted once by the CAS that raised `rescued_last`. */
 	alignas(LINE) _Atomic uint64_t rescued_count;
 	_Atomic uint64_t rescued_last;
+	/* Written by rank 0's watcher. */
+	alignas(LINE) _Atomic uint64_t probe_round; /* of the breaker; 0: none so far */
+	_Atomic uint32_t breaker_state;             /* enum belay_breaker_state */
 	/* 1 + the rank whose `heirs` are agreed; 0: none yet. CAS from 0. */
 	alignas(LINE) _Atomic uint32_t heir_of;
 };

@@ -42,6 +42,7 @@ struct region_header {
 struct region_head {
 	struct region_header inputs[2];  /* by turn parity */
 	struct region_header results[2];
+	struct region_header probe; /* word: round of the breaker's probe */
 	alignas(64) unsigned char selftest[64 * BELAY_RANKS_MAX]; /* a line for each peer */
 };
 

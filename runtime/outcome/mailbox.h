@@ -34,6 +34,8 @@ enum mailbox_state {
 	MAILBOX_RELEASED = 4
 };
 
+struct path;
+
 /* The turn that the calling thread is stuck in. */
 struct stuck_turn {
 	enum wait_phase phase;
@@ -45,6 +47,7 @@ struct stuck_turn {
 	void *output;
 	size_t count; /* elements of this turn */
 	int dtype, op;
+	const struct path *path; /* that the turn goes on */
 	bool region; /* results are pushed into region buffers: R4 */
 };
 

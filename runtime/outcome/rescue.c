@@ -212,7 +212,7 @@ static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 	rescue->word = word;
 	rescue->members = members;
 	rescue->turn = turn;
-	rescue->whole_call = comm->path->id == BELAY_PATH_RING;
+	rescue->whole_call = call->path == BELAY_PATH_RING;
 	rescue->element_bytes = belay_dtype_bytes(call->dtype);
 	rescue->signature = call->signature;
 	bytes = call->count * rescue->element_bytes;

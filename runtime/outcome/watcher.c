@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/outcome/path_switch.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
@@ -82,7 +83,7 @@ static uint64_t still_missing(const struct belay_comm *comm, const struct stuck_
 	uint64_t missing = stuck->missing;
 
 	for (uint64_t m = missing; m; m &= m - 1)
-		if (comm->path->is_here(comm, stuck, (unsigned)__builtin_ctzll(m)))
+		if (stuck->path->is_here(comm, stuck, (unsigned)__builtin_ctzll(m)))
 			missing &= ~(m & -m);
 	return missing;
 }
@@ -149,6 +150,7 @@ static void build_view(struct watcher *w, struct outcome_view *view)
 static uint64_t look(struct watcher *w)
 {
 	struct outcome_view view;
+	uint64_t again;
 
 	for (int i = 0; i < ACTIONS_MAX; i++) {
 		struct outcome_action action;
@@ -164,9 +166,10 @@ static uint64_t look(struct watcher *w)
 			break;
 		watcher_act(w, &view, &action);
 	}
-	if (rescue_active(w->rescue))
-		return view.now_ns + NS_PER_MS;
-	return outcome_next_ns(&view);
+	again = path_switch_watch(w, view.now_ns);
+	if (rescue_active(w->rescue) && again > view.now_ns + NS_PER_MS)
+		again = view.now_ns + NS_PER_MS;
+	return again < outcome_next_ns(&view) ? again : outcome_next_ns(&view);
 }
 
 static void heartbeat(struct watcher *w, uint64_t now)
@@ -324,6 +327,8 @@ int watcher_start(struct belay_comm *comm, struct watcher **ret_watcher)
 	if (!w)
 		return status;
 	w->comm = comm;
+	breaker_init(&w->breaker, comm->settings.breaker_rescues, comm->settings.breaker_window_ns,
+		     comm->settings.probe_ns);
 	w->rescue = rescue_create(comm);
 	w->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!w->rescue)

@@ -151,7 +151,7 @@ static void begin_rescue(struct watcher *w, const struct outcome_view *view,
 						     action->to, memory_order_seq_cst,
 						     memory_order_acquire))
 		return;
-	if (comm->path->id != BELAY_PATH_RING)
+	if (comm->own->call[rescue_turn(action->to) & 1].path != BELAY_PATH_RING)
 		cause_message(comm->causes, BELAY_LOG_WARN, "rescue",
 			      "seq %" PRIu64 ": data of rank %d has not arrived though it was sent; "
 			      "finishing the call over the ring",

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "runtime/communicator.h"
+#include "runtime/outcome/breaker.h"
 #include "runtime/outcome/liveness.h"
 #include "runtime/outcome/rescue.h"
 
@@ -32,6 +33,10 @@ struct watcher {
 	uint64_t lost_since_ns[BELAY_RANKS_MAX];
 	uint64_t stood_still_ns, stood_still_before_ns;
 	bool verdict_met;
+	/* Probes of the breaker: every rank's part, then rank 0's. */
+	uint64_t probe_sent, probe_seen;
+	struct breaker breaker;
+	uint64_t rescues_seen, probe_round;
 };
 
 /* Carries an action out. */

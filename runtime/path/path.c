@@ -37,6 +37,7 @@ void path_stage(struct belay_comm *comm, const struct call *call, uint64_t turn,
 	description->signature = call->signature;
 	description->dtype = (uint8_t)call->dtype;
 	description->op = (uint8_t)call->op;
+	description->path = (uint8_t)comm->path->id;
 	/* [PROGRESS] (1): the slot and the description are whole. */
 	atomic_store_explicit(&comm->own->staged, turn, memory_order_release);
 }

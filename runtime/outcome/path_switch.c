@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The breaker's deeds: announcing and taking a path switch, probing. See path_switch.h. */
+#include "runtime/outcome/path_switch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "runtime/clock.h"
+#include "runtime/outcome/watcher_state.h"
+#include "runtime/path/path.h"
+
+/* ---- calling thread ---------------------------------------------------------------------------- */
+
+static const struct path *path_of(enum belay_path id)
+{
+	return id == BELAY_PATH_RING ? &ring_path : &host_path;
+}
+
+static void take(struct belay_comm *comm, uint64_t word)
+{
+	enum belay_path from = comm->path->id, to = (enum belay_path)(word & 0xff);
+
+	comm->switch_seen = word;
+	comm->path = path_of(to);
+	/* Relaxed: shown by health. */
+	atomic_store_explicit(&comm->path_id, to, memory_order_relaxed);
+	if (from == to)
+		return;
+	trace_event(comm->trace, &(struct event_record){
+					 .time_ns = clock_now_ns(),
+					 .seq = comm->seq + 1,
+					 .pass = comm->pass_open ? comm->pass : 0,
+					 .kind = EVENT_PATH_SWITCH,
+					 .peer = -1,
+					 .path = (uint8_t)to,
+					 .value = from,
+					 .text = "the breaker's decision",
+				 });
+}
+
+/* Rank 0: from the turn after this call. Nothing is announced while an announced switch is still ahead. */
+static void announce(struct belay_comm *comm, const struct call *call, uint64_t *word)
+{
+	uint32_t wanted = atomic_load_explicit(&comm->path_wanted, memory_order_acquire);
+	uint64_t turns = call_turns(call->count * call->element_bytes,
+				    comm->region.layout.slot_bytes);
+
+	if (!wanted || *word != comm->switch_seen)
+		return;
+	*word = path_switch_pack(comm->turn + turns + 1, (enum belay_path)wanted);
+	/* Release, though `staged` would do: a rank that sees the word sees the decision's reasons. */
+	atomic_store_explicit(&comm->control.head->path_switch, *word, memory_order_release);
+	atomic_store_explicit(&comm->path_wanted, 0, memory_order_relaxed);
+}
+
+void path_switch_take(struct belay_comm *comm, const struct call *call, uint64_t word)
+{
+	if (word != comm->switch_seen && comm->turn + 1 >= word >> 8)
+		take(comm, word);
+	announce(comm, call, &word);
+}
+
+/* ---- probes: watchers -------------------------------------------------------------------------- */
+
+/* The path that calls prefer, and the next one after it; 0: none. */
+static enum belay_path path_at(const struct belay_comm *comm, unsigned place)
+{
+	uint32_t usable = comm->control.head->usable_paths;
+
+	for (uint32_t i = 0; i < comm->settings.npaths; i++)
+		if (usable >> comm->settings.paths[i] & 1 && place-- == 0)
+			return (enum belay_path)comm->settings.paths[i];
+	return (enum belay_path)0;
+}
+
+static bool drops_probe(const struct belay_comm *comm)
+{
+	uint64_t seq = atomic_load_explicit(&comm->own->seq, memory_order_relaxed);
+
+	return faults_armed(&comm->faults) &&
+	       fault_due(&comm->faults, (int)comm->rank, seq, FAULT_AT_PUSH, NULL) == FAULT_DROP;
+}
+
+static bool sees_probe_of_all(const struct belay_comm *comm, uint64_t round)
+{
+	for (unsigned r = 0; r < comm->nranks; r++)
+		/* Acquire: as an arrival would be. */
+		if (atomic_load_explicit(&region_head(&comm->region, r)->probe.word,
+					 memory_order_acquire) != round)
+			return false;
+	return true;
+}
+
+/* Every rank: sends its own probe word once a round, and says when it has seen all. */
+static uint64_t take_part(struct watcher *w, uint64_t now)
+{
+	struct belay_comm *comm = w->comm;
+	uint64_t round = atomic_load_explicit(&comm->control.head->probe_round,
+					      memory_order_acquire);
+
+	if (round == 0 || !comm->region.base)
+		return UINT64_MAX;
+	if (round != w->probe_sent) {
+		w->probe_sent = round;
+		if (!drops_probe(comm))
+			atomic_store_explicit(
+				&region_head(&comm->region, comm->rank)->probe.word, round,
+				memory_order_release);
+		rescue_tell_peers(comm);
+	}
+	if (w->probe_seen == round)
+		return UINT64_MAX;
+	if (!sees_probe_of_all(comm, round))
+		return now + NS_PER_MS;
+	w->probe_seen = round;
+	atomic_store_explicit(&comm->own->probe_seen, round, memory_order_release);
+	rescue_tell_peers(comm);
+	return UINT64_MAX;
+}
+
+/* ---- the breaker: rank 0's watcher -------------------------------------------------------------- */
+
+static void show_state(struct watcher *w, uint64_t now, enum belay_path path)
+{
+	struct belay_comm *comm = w->comm;
+
+	/* Relaxed: shown by health and belay-info. */
+	atomic_store_explicit(&comm->control.head->breaker_state, (uint32_t)w->breaker.state,
+			      memory_order_relaxed);
+	trace_event(comm->trace,
+		    &(struct event_record){
+			    .time_ns = now,
+			    .seq = atomic_load_explicit(&comm->own->seq, memory_order_relaxed),
+			    .kind = EVENT_BREAKER,
+			    .peer = -1,
+			    .path = (uint8_t)path,
+			    .value = w->breaker.state,
+		    });
+}
+
+static void want(struct belay_comm *comm, enum belay_path path)
+{
+	/* Release: pairs with the acquire in announce(). */
+	atomic_store_explicit(&comm->path_wanted, (uint32_t)path, memory_order_release);
+}
+
+static void note_rescues(struct watcher *w, uint64_t now)
+{
+	struct belay_comm *comm = w->comm;
+	uint64_t count = atomic_load_explicit(&comm->control.head->rescued_count,
+					      memory_order_relaxed);
+	enum belay_path next = path_at(comm, 1);
+
+	for (; w->rescues_seen < count; w->rescues_seen++) {
+		if (!next || !breaker_rescued(&w->breaker, now))
+			continue;
+		want(comm, next);
+		show_state(w, now, next);
+		cause_message(comm->causes, BELAY_LOG_WARN, "breaker",
+			      "communicator %.8s: %" PRIu32 " rescues within %" PRIu64
+			      " ms on the %s path; taking the %s path",
+			      comm->id, w->breaker.rescues, w->breaker.window_ns / NS_PER_MS,
+			      belay_path_name(path_at(comm, 0)), belay_path_name(next));
+	}
+}
+
+static bool all_saw_probe(const struct belay_comm *comm, uint64_t round)
+{
+	for (unsigned r = 0; r < comm->nranks; r++)
+		if (atomic_load_explicit(&comm->control.rank[r].probe_seen, memory_order_acquire) <
+		    round)
+			return false;
+	return true;
+}
+
+static void begin_probe(struct watcher *w, uint64_t now)
+{
+	w->probe_round++;
+	atomic_store_explicit(&w->comm->control.head->probe_round, w->probe_round,
+			      memory_order_release);
+	show_state(w, now, path_at(w->comm, 0));
+	rescue_tell_peers(w->comm);
+}
+
+static void end_probe(struct watcher *w, uint64_t now, bool all_saw_it)
+{
+	breaker_probe_ended(&w->breaker, all_saw_it, now);
+	if (all_saw_it)
+		want(w->comm, path_at(w->comm, 0));
+	show_state(w, now, path_at(w->comm, all_saw_it ? 0 : 1));
+}
+
+static uint64_t keep_breaker(struct watcher *w, uint64_t now)
+{
+	const struct settings *settings = &w->comm->settings;
+
+	note_rescues(w, now);
+	if (breaker_probe_due(&w->breaker, now))
+		begin_probe(w, now);
+	if (w->breaker.state == BELAY_BREAKER_OPEN)
+		return w->breaker.next_probe_ns;
+	if (w->breaker.state != BELAY_BREAKER_HALF_OPEN)
+		return UINT64_MAX;
+	if (all_saw_probe(w->comm, w->probe_round))
+		end_probe(w, now, true);
+	else if (now - w->breaker.since_ns > settings->late_ns + settings->grace_ns)
+		end_probe(w, now, false);
+	return now + NS_PER_MS;
+}
+
+uint64_t path_switch_watch(struct watcher *w, uint64_t now_ns)
+{
+	uint64_t again = w->comm->rank == 0 ? keep_breaker(w, now_ns) : UINT64_MAX;
+	uint64_t probe = take_part(w, now_ns);
+
+	return probe < again ? probe : again;
+}
