@@ -107,6 +107,7 @@ struct control_rank {
 	_Atomic uint64_t missing;     /* past the soft deadline: ranks waited for; 0: none */
 	/* Members of the rescues this rank began, by (turn + attempt) parity; written before the CAS. */
 	_Atomic uint64_t rescue_members[2];
+	_Atomic int32_t rescue_lost[2]; /* likewise: whose data was lost */
 	_Atomic uint64_t probe_seen; /* round in which it saw every rank's probe */
 
 	alignas(LINE) struct control_cause cause;

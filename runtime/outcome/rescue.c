@@ -181,6 +181,16 @@ static void begin_chunk(struct rescue *rescue, uint64_t offset)
 	take_own_parts(rescue);
 }
 
+/* Whose data the beginner of the attempt missed; a label for the trace. */
+static int lost_rank(const struct rescue *rescue)
+{
+	uint64_t parity = (rescue->turn + rescue_attempt(rescue->word)) & 1;
+	const struct control_rank *beginner =
+		&rescue->comm->control.rank[rescue_rank(rescue->word)];
+
+	return atomic_load_explicit(&beginner->rescue_lost[parity], memory_order_relaxed);
+}
+
 static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint64_t now,
 			 int16_t status)
 {

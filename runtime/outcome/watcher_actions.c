@@ -147,6 +147,7 @@ static void begin_rescue(struct watcher *w, const struct outcome_view *view,
 	/* Relaxed: the CAS below releases it. */
 	atomic_store_explicit(&comm->own->rescue_members[parity], action->mask,
 			      memory_order_relaxed);
+	atomic_store_explicit(&comm->own->rescue_lost[parity], action->rank, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&comm->control.head->rescue, &expected,
 						     action->to, memory_order_seq_cst,
 						     memory_order_acquire))
