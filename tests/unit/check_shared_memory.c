@@ -132,11 +132,15 @@ END_TEST
 
 START_TEST(no_descriptor_left_is_an_error)
 {
-	struct rlimit limit = { .rlim_cur = 3, .rlim_max = 3 };
-	int fd = -7;
+	struct rlimit before, none = { 0 };
+	int fd = -7, status;
 
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(shared_memory_create("t", 4096, 0, 4096, &fd, causes), BELAY_E_LIMIT);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	status = shared_memory_create("t", 4096, 0, 4096, &fd, causes);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_int_eq(status, BELAY_E_LIMIT);
 	ck_assert_int_eq(fd, -7);
 	assert_cause("memfd_create: Too many open files");
 }
