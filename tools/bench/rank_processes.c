@@ -36,11 +36,24 @@ static void fill_signals(sigset_t *ret_set)
 	sigaddset(ret_set, SIGTERM);
 }
 
+/* Executes this program anew; by its path, so that tools show its name, else by the link to itself. */
+static void execute(char **arguments)
+{
+	static const char link[] = "/proc/self/exe";
+	char path[4096];
+	ssize_t length = readlink(link, path, sizeof(path) - 1);
+
+	if (length > 0) {
+		path[length] = '\0';
+		execv(path, arguments);
+	}
+	execv(link, arguments);
+}
+
 /* In the child, before exec: tied to the parent, its signals as the parent found them. */
 __attribute__((noreturn))
 static void become_rank(int rank, int job_fd, pid_t parent, const sigset_t *mask)
 {
-	static char program[] = "/proc/self/exe";
 	char name[64], argument[64];
 	char *arguments[] = { name, argument, NULL };
 
@@ -52,7 +65,7 @@ static void become_rank(int rank, int job_fd, pid_t parent, const sigset_t *mask
 	if (job_fd == RANK_JOB_FD ? fcntl(job_fd, F_SETFD, 0) < 0 : dup2(job_fd, RANK_JOB_FD) < 0)
 		_exit(127);
 	(void)sigprocmask(SIG_SETMASK, mask, NULL); /* cannot fail with these arguments */
-	execv(program, arguments);
+	execute(arguments);
 	_exit(127);
 }
 
