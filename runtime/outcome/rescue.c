@@ -58,8 +58,6 @@ struct rescue {
 	uint64_t sent;    /* ... and has been passed on, or need not be */
 	uint64_t digest;  /* of the output so far */
 	uint64_t began_ns;
-	uint64_t lost_turn; /* 0: none */
-	int lost_rank;      /* whose data of that turn was found lost here */
 	char *parts;      /* nranks * CHUNK */
 	struct stash stash; /* one message that is too early: the next chunk's */
 };
@@ -96,12 +94,6 @@ void rescue_free(struct rescue *rescue)
 		return;
 	free(rescue->parts);
 	free(rescue);
-}
-
-void rescue_note_lost(struct rescue *rescue, uint64_t turn, int rank)
-{
-	rescue->lost_turn = turn;
-	rescue->lost_rank = rank;
 }
 
 bool rescue_active(const struct rescue *rescue)
@@ -188,6 +180,7 @@ static int lost_rank(const struct rescue *rescue)
 	const struct control_rank *beginner =
 		&rescue->comm->control.rank[rescue_rank(rescue->word)];
 
+	/* Relaxed: stored before the CAS of the word that was read with acquire. */
 	return atomic_load_explicit(&beginner->rescue_lost[parity], memory_order_relaxed);
 }
 
@@ -201,7 +194,7 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 		.pass = call->pass,
 		.kind = (uint8_t)kind,
 		.status = status,
-		.peer = rescue->lost_turn == rescue->turn ? rescue->lost_rank : -1,
+		.peer = lost_rank(rescue),
 		.path = BELAY_PATH_RING,
 		.value = (int64_t)rescue_attempt(rescue->word),
 		.mask = rescue->members,

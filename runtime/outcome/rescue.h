@@ -33,9 +33,6 @@ struct rescue;
 struct rescue *rescue_create(struct belay_comm *comm);
 void rescue_free(struct rescue *rescue);
 
-/* Whose data of a turn this rank has found lost; told in the trace when the turn's rescue begins. */
-void rescue_note_lost(struct rescue *rescue, uint64_t turn, int rank);
-
 /* Follows the rescue word: begins, changes or cancels; then moves what can be moved. */
 void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members);
 

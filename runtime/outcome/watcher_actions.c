@@ -143,7 +143,6 @@ static void begin_rescue(struct watcher *w, const struct outcome_view *view,
 	uint64_t expected = action->from;
 
 	(void)view;
-	rescue_note_lost(w->rescue, rescue_turn(action->to), action->rank);
 	/* Relaxed: the CAS below releases it. */
 	atomic_store_explicit(&comm->own->rescue_members[parity], action->mask,
 			      memory_order_relaxed);
