@@ -171,10 +171,14 @@ static int wait_slowly(struct belay_comm *comm, struct wait *wait)
 	int outcome;
 
 	wait->stuck.since_ns = clock_now_ns();
-	while ((outcome = look(comm, wait, told)) < 0) {
+	for (;;) {
+		/* The clock before the look: what a look after it still misses was missing at that time. */
 		uint64_t now = clock_now_ns();
 		uint64_t waited = now - wait->stuck.since_ns;
 
+		outcome = look(comm, wait, told);
+		if (outcome >= 0)
+			break;
 		if (!wait->late && waited >= comm->settings.late_ns) {
 			wait->late = true;
 			wait->late_for = wait->stuck.missing;
