@@ -11,7 +11,6 @@
 
 struct entry {
 	int used;
-	int has_record;
 	uint64_t seq;
 	uint64_t pass;
 	uint64_t time_ns;
@@ -102,8 +101,8 @@ int late_note_event(struct late *late, uint32_t rank, const struct event_record 
 		entry->time_ns = event->time_ns;
 	entry->by_event |= rank_bit((uint32_t)event->peer);
 	entry->observers |= rank_bit(rank);
-	/* The record knows the whole wait; the event only the wait so far. */
-	if (!entry->has_record && event->duration_ns > entry->wait_ns[event->peer])
+	/* The wait so far. The record may know of a longer one, or only of an earlier step of the call. */
+	if (event->duration_ns > entry->wait_ns[event->peer])
 		entry->wait_ns[event->peer] = event->duration_ns;
 	return status;
 }
@@ -136,7 +135,6 @@ int late_note_row(struct late *late, const struct call_row *row, const struct ro
 	if (!facts->late)
 		return 0;
 	status = open_entry(late, row->seq, &entry);
-	entry->has_record = 1;
 	entry->pass = row->pass;
 	if (!entry->by_event)
 		entry->time_ns = facts->start_ns;
