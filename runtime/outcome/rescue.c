@@ -245,6 +245,12 @@ void rescue_cancel(struct rescue *rescue)
 	rescue->active = false;
 }
 
+void rescue_lose_link(struct rescue *rescue, unsigned peer)
+{
+	if (rescue->active && rescue->members & bit(peer))
+		rescue_cancel(rescue);
+}
+
 void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members)
 {
 	struct belay_comm *comm = rescue->comm;

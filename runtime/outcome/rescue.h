@@ -17,7 +17,8 @@
  *   GATHERING  all parts of the chunk are here and passed on      HOLDING    [rescue_pump]
  *   HOLDING    calling thread has done the turn, or abandoned it  GATHERING  [rescue_pump]
  *   HOLDING    the same, last chunk, R4 holds                     IDLE       [rescue_pump]
- *   any        a link breaks, a verdict, another attempt          IDLE       [rescue_cancel]
+ *   any        a member's link breaks                             IDLE       [rescue_lose_link]
+ *   any        a verdict, another attempt                         IDLE       [rescue_cancel]
  *
  * One thread, the watcher, uses it. Nothing here blocks: the caller polls the descriptors.
  */
@@ -38,6 +39,10 @@ void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members);
 
 /* Gives up the attempt; a calling thread that has abandoned its turn to it is not released by this. */
 void rescue_cancel(struct rescue *rescue);
+
+/* The link to `peer` is broken: gives up the attempt if the peer takes part. (The link of a rank that died in an earlier
+ * attempt may be found broken only now; this attempt goes on without it.) */
+void rescue_lose_link(struct rescue *rescue, unsigned peer);
 
 /* True while the attempt wants `peer`'s link writable, or does not want it read for now. */
 bool rescue_wants_write(const struct rescue *rescue, unsigned peer);

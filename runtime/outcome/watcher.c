@@ -244,8 +244,7 @@ static void handle_slots(struct watcher *w, const struct pollfd *slots)
 		    !rescue_read(w->rescue, r)) {
 			/* Only its pidfd says that a rank is dead (L2). */
 			w->broken |= bit(r);
-			if (rescue_active(w->rescue))
-				rescue_cancel(w->rescue);
+			rescue_lose_link(w->rescue, r);
 		}
 		if (slots[SLOT_PIDFD + r].revents) {
 			w->gone |= bit(r);
