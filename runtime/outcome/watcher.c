@@ -184,7 +184,8 @@ static void heartbeat(struct watcher *w, uint64_t now)
 	}
 	atomic_store_explicit(&own->heartbeat_ns, now, memory_order_relaxed);
 	clock_calibrate();
-	w->next_heartbeat_ns = now + w->comm->settings.heartbeat_ns;
+	/* Soon again at first: a calibration needs two points. */
+	w->next_heartbeat_ns = now + (w->beats++ ? w->comm->settings.heartbeat_ns : 20 * NS_PER_MS);
 }
 
 /* Fault injection: a watcher that does not run for a while. */

@@ -24,6 +24,7 @@ struct watcher {
 	uint64_t broken;  /* ranks whose link is closed */
 	uint64_t salvaged;
 	uint64_t next_heartbeat_ns, next_look_ns;
+	uint64_t beats;
 	uint64_t done_seen;
 	uint64_t starved_seq;
 	/* About the calling thread's present wait. */

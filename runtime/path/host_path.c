@@ -162,27 +162,27 @@ static bool result_arrived(struct belay_comm *comm, struct wait *wait, unsigned 
 	return true;
 }
 
-static struct turn_wait new_wait(struct belay_comm *comm, struct turn *t, enum wait_phase phase)
+/* Fills in place, field by field: in a small call this is a good part of the time. */
+static inline void begin_wait(struct belay_comm *comm, struct turn *t, enum wait_phase phase,
+			      struct turn_wait *w)
 {
 	struct call *call = t->call;
+	struct stuck_turn *stuck = &w->wait.stuck;
 
-	return (struct turn_wait){
-		.wait = {
-			.stuck = {
-				.phase = phase,
-				.turn = t->turn,
-				.seq = call->seq,
-				.pass = call->pass,
-				.missing = others(comm),
-				.output = t->output,
-				.count = t->bytes / call->element_bytes,
-				.dtype = call->dtype,
-				.op = call->op,
-			},
-			.start_ns = call->record->start_ns,
-		},
-		.turn = t,
-	};
+	stuck->phase = phase;
+	stuck->turn = t->turn;
+	stuck->seq = call->seq;
+	stuck->pass = call->pass;
+	stuck->missing = others(comm);
+	stuck->output = t->output;
+	stuck->count = t->bytes / call->element_bytes;
+	stuck->dtype = call->dtype;
+	stuck->op = call->op;
+	stuck->region = false;
+	w->wait.arrival_ns = NULL;
+	w->wait.start_ns = call->record->start_ns;
+	w->wait.late = false;
+	w->turn = t;
 }
 
 /* After a rescue: the watcher has written the output; the call goes on as if nothing had been. */
@@ -226,9 +226,10 @@ static bool uses_region(const struct belay_comm *comm, const struct turn *t)
 
 static int wait_for_inputs(struct belay_comm *comm, struct turn *t)
 {
-	struct turn_wait w = new_wait(comm, t, WAIT_INPUTS);
+	struct turn_wait w;
 	int status;
 
+	begin_wait(comm, t, WAIT_INPUTS, &w);
 	w.wait.arrived = input_arrived;
 	w.wait.arrival_ns = t->call->record->arrival_ns;
 	status = wait_in_phase(comm, t, &w);
@@ -239,8 +240,9 @@ static int wait_for_inputs(struct belay_comm *comm, struct turn *t)
 
 static int wait_for_results(struct belay_comm *comm, struct turn *t)
 {
-	struct turn_wait w = new_wait(comm, t, WAIT_RESULTS);
+	struct turn_wait w;
 
+	begin_wait(comm, t, WAIT_RESULTS, &w);
 	w.wait.arrived = result_arrived;
 	w.wait.stuck.region = uses_region(comm, t);
 	return wait_in_phase(comm, t, &w);
