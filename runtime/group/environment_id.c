@@ -55,7 +55,7 @@ static int read_number(const char *name, long min, long max, long absent, long *
 static int check_one_host(long nranks, struct cause_chain *causes)
 {
 	long local, hosts, rank;
-	int status = read_number("LOCAL_WORLD_SIZE", 1, NUMBER_MAX, nranks, &local, causes);
+	int status = read_number("LOCAL_WORLD_SIZE", 1, nranks, nranks, &local, causes);
 
 	if (!status)
 		status = read_number("GROUP_WORLD_SIZE", 1, NUMBER_MAX, 1, &hosts, causes);

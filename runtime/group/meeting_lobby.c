@@ -46,6 +46,9 @@ struct lobby_poll {
 
 static void lobby_close(struct lobby *lobby)
 {
+	/* A forked child may keep the listener open: at least nobody shall knock at it in vain. */
+	if (lobby->listener >= 0)
+		(void)shutdown(lobby->listener, SHUT_RDWR);
 	packet_close(&lobby->listener);
 	for (int i = 0; i < PLACES; i++)
 		packet_close(&lobby->place[i].fd);

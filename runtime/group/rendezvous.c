@@ -125,7 +125,7 @@ int rendezvous_begin(const struct rendezvous_spec *spec, struct rendezvous **ret
 	if (!m)
 		return BELAY_E_NO_MEMORY;
 	meeting_fault(m);
-	m->unfit = prepare(m);
+	m->unfit = spec->unfit ? spec->unfit : prepare(m);
 	status = m->rank == 0 ? host_begin(m) : member_begin(m);
 	if (status) {
 		members_close(&m->shared);

@@ -34,6 +34,9 @@ struct rendezvous_spec {
 	size_t region_reserved; /* bytes reserved (fallocate) at the start of each stride */
 	uint64_t deadline_ns;   /* CLOCK_MONOTONIC */
 	const struct faults *faults;
+	/* 0, or the status of a failure before the meeting, whose cause stands in the chain: this rank then
+	 * comes only to tell the others, and rendezvous_begin() returns it at the latest at the deadline. */
+	int unfit;
 };
 
 /* What the ranks share once they have met. Descriptors are the caller's to close after rendezvous_end(). */
@@ -47,7 +50,14 @@ struct group_members {
 	int link[BELAY_RANKS_MAX];  /* connected SOCK_SEQPACKET to each peer, non-blocking, CLOEXEC; own: -1 */
 };
 
-/* Returns 0 or BELAY_E_START_TIMEOUT, _REFUSED, _SYSTEM, _LIMIT, _NO_MEMORY, with causes; nothing is left open then. */
+/*
+ * Returns 0, or with causes and nothing left open
+ *   BELAY_E_START_TIMEOUT  ranks are missing at the deadline, or one died in the meeting: they are named
+ *   BELAY_E_REFUSED        another version, world size or setting, another secret, or a rank taken twice
+ *   BELAY_E_ARGUMENT       a rank or number of ranks out of range
+ *   BELAY_E_SYSTEM, _LIMIT, _NO_MEMORY   here, or on another rank, which is named
+ * All ranks that are in the meeting get the same status; so it is for the calls below.
+ */
 int rendezvous_begin(const struct rendezvous_spec *spec, struct rendezvous **ret_meeting,
 		     struct group_members *ret_members, struct cause_chain *causes);
 int rendezvous_barrier(struct rendezvous *meeting);
@@ -58,7 +68,8 @@ int rendezvous_agree(struct rendezvous *meeting, uint32_t usable, const char *re
 		     char *ret_reasons, size_t size);
 
 /* status 0: all is well, the last barrier (nobody returns before all have come here). Else: tells the others the status
- * and the newest cause, and returns it. The meeting is gone afterwards. */
+ * and the newest cause, and returns it. The meeting is gone afterwards. If rank 0 dies while it releases this barrier, some
+ * ranks return 0 and others fail: those that go on hold its pidfd and find a dead rank in their communicator. */
 int rendezvous_end(struct rendezvous *meeting, int status);
 
 /* A rank's name for itself in messages of the others is "rank N (pid P)". */

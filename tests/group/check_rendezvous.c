@@ -161,34 +161,36 @@ START_TEST(two_meetings_at_once_do_not_see_each_other)
 }
 END_TEST
 
-static const struct {
-	int absent;
-	const char *text;
-} absences[] = {
-	{ 3, "of 4 ranks these did not join: 3" },
-	{ 1, "of 4 ranks these did not join: 1" },
-	{ 0, "of 4 ranks these did not join: 0" },
-};
+/* Three groups of four at once, each without another rank. */
+static const int absent[] = { 3, 1, 0 };
 
 START_TEST(a_missing_rank_is_named_on_all_ranks_when_the_time_is_over)
 {
-	struct rank_plan plans[4];
-	struct rank_report *reports = reports_new(4);
-	pid_t pids[4] = { 0 };
+	struct rank_plan plans[COUNT(absent)][4];
+	struct rank_report *reports = reports_new(4 * COUNT(absent));
+	pid_t pids[COUNT(absent)][4];
+	char text[64];
 
-	plan_all(plans, 4);
-	for (int i = 0; i < 4; i++) {
-		plans[i].timeout_ms = 1500;
-		if (i != absences[_i].absent)
-			pids[i] = rank_start(&plans[i], &reports[i]);
+	for (int group = 0; group < COUNT(absent); group++) {
+		plan_all(plans[group], 4);
+		for (int i = 0; i < 4; i++) {
+			plans[group][i].timeout_ms = 1500;
+			if (i != absent[group])
+				pids[group][i] = rank_start(&plans[group][i], &reports[4 * group + i]);
+		}
 	}
-	for (int i = 0; i < 4; i++) {
-		if (i == absences[_i].absent)
-			continue;
-		(void)rank_wait(pids[i]);
-		assert_failed(&reports[i], i, BELAY_E_START_TIMEOUT, absences[_i].text);
-		ck_assert_uint_ge(reports[i].elapsed_ms, 1400);
-		ck_assert_uint_le(reports[i].elapsed_ms, 1800);
+	for (int group = 0; group < COUNT(absent); group++) {
+		(void)snprintf(text, sizeof(text), "of 4 ranks these did not join: %d", absent[group]);
+		for (int i = 0; i < 4; i++) {
+			const struct rank_report *report = &reports[4 * group + i];
+
+			if (i == absent[group])
+				continue;
+			(void)rank_wait(pids[group][i]);
+			assert_failed(report, i, BELAY_E_START_TIMEOUT, text);
+			ck_assert_uint_ge(report->elapsed_ms, 1400);
+			ck_assert_uint_le(report->elapsed_ms, 1800);
+		}
 	}
 }
 END_TEST
@@ -397,6 +399,20 @@ START_TEST(a_failure_at_the_end_reaches_all_ranks_with_its_cause)
 }
 END_TEST
 
+START_TEST(a_rank_that_failed_before_the_meeting_can_tell_the_others)
+{
+	int unfit = _i;
+	struct rank_plan plans[3];
+	struct rank_report *reports = reports_new(3);
+
+	plan_all(plans, 3);
+	plans[unfit].unfit = BELAY_E_SETTING;
+	ranks_run(plans, reports, 3);
+	for (int i = 0; i < 3; i++)
+		assert_failed(&reports[i], i, BELAY_E_SETTING, "BELAY_LATE_MS is 'x'");
+}
+END_TEST
+
 START_TEST(a_region_that_cannot_be_had_is_told_and_is_no_failure)
 {
 	struct rank_plan plans[3];
@@ -453,7 +469,7 @@ START_TEST(any_number_of_descriptors_gives_an_end)
 
 		plan_all(pair, 2);
 		for (int i = 0; i < 2; i++) {
-			pair[i].timeout_ms = 1500;
+			pair[i].timeout_ms = 800;
 			pair[i].nofile = descriptor_limit_for(extra);
 			pids[extra - FROM][i] = rank_start(&pair[i], &reports[2 * (extra - FROM) + i]);
 		}
@@ -561,8 +577,7 @@ static TCase *failures(void)
 	TCase *c = tcase_create("failures");
 
 	tcase_set_timeout(c, 120);
-	tcase_add_loop_test(c, a_missing_rank_is_named_on_all_ranks_when_the_time_is_over, 0,
-			    COUNT(absences));
+	tcase_add_test(c, a_missing_rank_is_named_on_all_ranks_when_the_time_is_over);
 	tcase_add_loop_test(c, a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name, 0, 2);
 	tcase_add_loop_test(c, a_death_is_seen_though_a_child_keeps_the_sockets, 0, 2);
 	tcase_add_test(c, a_stopped_rank_is_named_when_the_time_is_over);
@@ -572,6 +587,7 @@ static TCase *failures(void)
 	tcase_add_test(c, a_rank_that_comes_after_the_failure_is_told_too);
 	tcase_add_test(c, a_rank_outside_the_world_is_refused_at_once);
 	tcase_add_loop_test(c, a_failure_at_the_end_reaches_all_ranks_with_its_cause, 0, 3);
+	tcase_add_loop_test(c, a_rank_that_failed_before_the_meeting_can_tell_the_others, 0, 2);
 	tcase_add_test(c, a_control_segment_that_cannot_be_had_fails_all_ranks);
 	tcase_add_loop_test(c, too_few_descriptors_are_an_error_with_both_numbers_on_all_ranks, 0, 2);
 	tcase_add_test(c, any_number_of_descriptors_gives_an_end);

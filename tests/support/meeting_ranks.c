@@ -170,12 +170,14 @@ void rank_run(const struct rank_plan *plan, struct rank_report *report)
 		.meeting = plan->meeting, .rank = plan->rank, .nranks = plan->nranks,
 		.agree_text = plan->agree_text, .control_bytes = CONTROL_BYTES,
 		.region_bytes = plan->region_bytes, .region_stride = plan->region_bytes / 4,
-		.region_reserved = 4096, .faults = &faults,
+		.region_reserved = 4096, .faults = &faults, .unfit = plan->unfit,
 		.deadline_ns = begin_ns + plan->timeout_ms * 1000000,
 	};
 
 	memcpy(spec.secret, plan->secret, sizeof(spec.secret));
 	report->status = plan->fault ? faults_parse(plan->fault, &faults, causes) : 0;
+	if (plan->unfit)
+		cause_add(causes, NULL, 0, -1, 0, "BELAY_LATE_MS is 'x'");
 	if (!report->status)
 		report->status = rendezvous_begin(&spec, &meeting, &members, causes);
 	if (!report->status) {

@@ -26,6 +26,7 @@ struct rank_plan {
 	int storm;		 /* 1: a timer signal each millisecond */
 	int orphan;		 /* 1: after begin, leaves a child with all its sockets and dies */
 	int stop;		 /* 1: after begin, stops itself */
+	int unfit;		 /* comes only to say this status */
 	int skip_links;		 /* 1: does not try the links, where peers will not answer */
 	int runs;		 /* creations of the same name, one after the other; 0 means 1 */
 	uint64_t end_status;	 /* what it gives to rendezvous_end(), negated */

@@ -89,6 +89,8 @@ static const struct {
 	  "world of 8 ranks spans several hosts: LOCAL_WORLD_SIZE is 4" },
 	{ "two hosts", { "3", "4", NULL, NULL, "2" }, "j", BELAY_E_UNSUPPORTED, "GROUP_WORLD_SIZE is 2" },
 	{ "many hosts", { "3", "128", "3", "8", "16" }, "j", BELAY_E_UNSUPPORTED, "128 ranks spans several hosts" },
+	{ "more ranks here than in all", { "3", "4", "3", "8" }, "j", BELAY_E_SETTING,
+	  "LOCAL_WORLD_SIZE is '8' in the environment: expected a number from 1 to 4" },
 	{ "local rank outside", { "3", "4", "4", "4" }, "j", BELAY_E_SETTING, "LOCAL_RANK is '4'" },
 	{ "port outside", { "3", "4", NULL, NULL, NULL, "h", "65536" }, "j", BELAY_E_SETTING, "MASTER_PORT is '65536'" },
 	{ "bad count of restarts", { "3", "4", NULL, NULL, NULL, NULL, NULL, NULL, "x" }, "j", BELAY_E_SETTING,
