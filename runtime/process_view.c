@@ -159,9 +159,10 @@ int belay_process_comm(const struct belay_process *process, int index,
 	snprintf(comm.id, sizeof(comm.id), "%.*s", (int)sizeof(segment->head->comm_id) - 1,
 		 segment->head->comm_id);
 	comm.nranks = (int)segment->head->nranks;
-	comm.path = (enum belay_path)segment->head->first_path;
-	comm.breaker = BELAY_BREAKER_CLOSED;
+	comm.path = control_view_path(segment);
 	/* Relaxed: numbers to be shown, each by itself. */
+	comm.breaker = (enum belay_breaker_state)atomic_load_explicit(
+		&segment->head->breaker_state, memory_order_relaxed);
 	comm.rescued_seqs = atomic_load_explicit(&segment->head->rescued_count,
 						 memory_order_relaxed);
 	comm.verdict.size = sizeof(comm.verdict);

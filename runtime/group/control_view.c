@@ -33,6 +33,13 @@ void control_view_rank(const struct control_segment *segment, unsigned rank, uin
 	ret_health->in_call = (int)shown(&one->in_call);
 }
 
+enum belay_path control_view_path(const struct control_segment *segment)
+{
+	uint64_t word = shown(&segment->head->path_switch);
+
+	return word ? (enum belay_path)(word & 0xff) : (enum belay_path)segment->head->first_path;
+}
+
 int control_view_verdict(const struct control_segment *segment, struct belay_verdict *ret_verdict)
 {
 	/* Acquire: the proposer's cause line was written before the word (V1), and stays. */
