@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/call_log_encoder.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -14,6 +15,7 @@ struct call_log_encoder {
 	ZSTD_CCtx *context;
 	unsigned char *out;
 	size_t out_bytes;
+	size_t records_max;
 	struct column_content content;
 	struct column_work work;
 };
@@ -77,6 +79,7 @@ int call_log_encoder_create(uint32_t nranks, size_t records_max, struct call_log
 
 	if (!encoder)
 		goto out;
+	encoder->records_max = records_max;
 	encoder->out_bytes = CALL_LOG_HEAD_BYTES + frame_bound(content_bytes);
 	encoder->out = malloc(encoder->out_bytes);
 	encoder->content.bytes = calloc(1, content_bytes);
@@ -145,6 +148,7 @@ int call_log_encode(struct call_log_encoder *encoder, enum call_log_block_kind k
 		.lost_total = lost_total,
 	};
 
+	assert(rows->count >= 1 && rows->count <= encoder->records_max);
 	if (kind == CALL_LOG_BLOCK_CALLS) {
 		describe_calls(rows, &head);
 		call_columns_encode(&encoder->work, rows, &encoder->content);
