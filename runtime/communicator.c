@@ -229,7 +229,7 @@ static int open_region(struct creation *c)
 	if (fd < 0)
 		veto(c, BELAY_PATH_HOST, comm->members.region_error);
 	if (faults_armed(&comm->faults) &&
-	    fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_STAGE, NULL) == FAULT_MAP_FAIL) {
+	    fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_HANDSHAKE, NULL) == FAULT_MAP_FAIL) {
 		veto(c, BELAY_PATH_HOST, "mapping the regions failed (injected)");
 		fd = -1;
 	}
@@ -262,7 +262,7 @@ static int self_test(struct creation *c)
 {
 	struct belay_comm *comm = c->comm;
 	bool spoil = faults_armed(&comm->faults) &&
-		     fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_STAGE, NULL) ==
+		     fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_HANDSHAKE, NULL) ==
 			     FAULT_SELFTEST;
 	char why[64];
 	int status = rendezvous_barrier(c->meeting), wrong;
