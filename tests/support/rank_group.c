@@ -149,6 +149,7 @@ static void sit_down(struct rank_seat *seat, const struct run *run, int rank)
 	seat->config.destroy_ms = "5000";
 	seat->config.symm_max = "64K";
 	seat->config.buffer_max = "1M";
+	seat->config.breaker = "1000/1s";
 }
 
 static void play(const struct run *run, int rank)

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data that is sent and does not arrive, arrives under a wrong flag or spoiled; the number of a call
+ * around 2^32; regions that one rank cannot use; and the ring, which a rescue and the last resort share.
+ * docs/faults.md: rows 21 to 25.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/fault_variants.h"
+#include "trace/call_log_reader.h"
+
+/* Wide of the noise of a busy machine, for tests that count rescues. */
+#define CALM_LATE "30"
+#define CALM_GRACE "60"
+
+static uint64_t everyone(int nranks)
+{
+	return (UINT64_C(1) << nranks) - 1;
+}
+
+static void run(const struct fault_variant *variant, rank_scenario scenario, const void *plan,
+		struct rank_group *ret_group)
+{
+	rank_group_run(&(struct rank_spec){ .nranks = variant->nranks,
+					    .scenario = scenario,
+					    .plan = plan,
+					    .one_core = variant->one_core,
+					    .cap_ms = 60000 },
+		       ret_group);
+}
+
+/* ---- drop ------------------------------------------------------------------------------------- */
+
+static const struct work_plan drop_shapes[] = {
+	{ .count = 100 },
+	{ .count = 12000 },
+	{ .count = 12000, .in_place = true },
+	{ .count = 12000, .regions = true },
+	{ .count = 12000, .regions = true, .in_place = true },
+	{ .count = 50000 }, /* several turns */
+};
+
+#define DROP_SHAPES (int)(sizeof(drop_shapes) / sizeof(drop_shapes[0]))
+
+/* Row 21; F06, F20: in place too, from the retained input; region buffers: R4. */
+START_TEST(a_lost_write_is_rescued_once_and_the_calls_after_it_are_healthy)
+{
+	const struct fault_variant *v = &fault_variants[_i / DROP_SHAPES];
+	struct work_plan plan = drop_shapes[_i % DROP_SHAPES];
+	struct rank_group group;
+
+	plan.fault = fault_text("rank=1,seq=%u,kind=drop", v->seq);
+	plan.late = CALM_LATE;
+	plan.grace = CALM_GRACE;
+	run(v, rank_life, &plan, &group);
+	assert_all_well(&group);
+	for (int r = 0; r < v->nranks; r++) {
+		uint64_t turns = (plan.count * sizeof(float) + 65535) / 65536;
+
+		ck_assert_uint_ge(group.report[r].statistics.rescued_seqs, 1);
+		ck_assert_uint_le(group.report[r].statistics.rescued_seqs, turns);
+		ck_assert_uint_eq(group.report[r].passes, 10);
+	}
+	ck_assert_uint_ge(group.report[0].statistics.own_rescues, 1);
+}
+END_TEST
+
+/* F04, F43, F57: rescue after rescue, each rank in turn, while the calls go on. */
+START_TEST(many_lost_writes_of_all_ranks_are_all_rescued)
+{
+	const struct fault_variant *v = &fault_variants[_i];
+	struct rank_group group;
+	struct work_plan plan = {
+		.fault = "rank=0,seq=2:900:5,kind=drop;rank=1,seq=3:900:5,kind=drop;"
+			 "rank=*,seq=4:900:5,kind=drop",
+		.late = "2",
+		.passes = rank_tests_long() ? 60 : 8,
+	};
+
+	run(v, rank_life, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, (uint64_t)plan.passes * 3);
+}
+END_TEST
+
+/* Row 22: a future seq, an old one, all ones, at three calls in a row. */
+START_TEST(a_wrong_arrival_flag_is_never_taken_for_data)
+{
+	const struct fault_variant *v = &fault_variants[_i];
+	struct rank_group group;
+	struct work_plan plan = {
+		.fault = fault_text("rank=1,seq=%u:%u,kind=flag,at=push", v->seq + 2, v->seq + 4),
+	};
+
+	run(v, rank_life, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, 3);
+}
+END_TEST
+
+/* ---- corrupt ---------------------------------------------------------------------------------- */
+
+struct log_plan {
+	const char *fault;
+	const char *folder;
+	size_t count;
+};
+
+#define LOGGED_CALLS 20
+
+/* Outputs are not compared here: one of them is wrong, which is what the log must show. */
+static void log_some_calls(struct rank_seat *seat)
+{
+	const struct log_plan *plan = seat->plan;
+	float *buffer = calloc(plan->count, sizeof(float));
+
+	seat->config.fault = plan->fault;
+	seat->config.log_dir = plan->folder;
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	RANK_EXPECT_STATUS(seat, belay_pass_begin(seat->comm, NULL), 0);
+	for (int call = 0; call < LOGGED_CALLS; call++) {
+		for (size_t i = 0; i < plan->count; i++)
+			buffer[i] = (float)(call + seat->rank + 1) * 0.125f;
+		RANK_EXPECT_STATUS(seat,
+				   belay_allreduce(buffer, buffer, plan->count, BELAY_F32,
+						   BELAY_SUM, seat->comm, NULL),
+				   0);
+	}
+	RANK_EXPECT_STATUS(seat, belay_pass_end(seat->comm, NULL), 0);
+	(void)strcpy(seat->report->text, belay_comm_id(seat->comm));
+	rank_destroy(seat);
+	free(buffer);
+}
+
+/* Digests of one rank's log by seq, and its rescue events. */
+struct log_digests {
+	uint64_t digest[LOGGED_CALLS + 1];
+	int calls, rescue_begins, rescue_ends;
+};
+
+static void take_rows(const struct call_log_batch *batch, struct log_digests *ret)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		const void *row = (const char *)batch->rows + i * batch->stride;
+		const struct call_record *call = row;
+		const struct event_record *event = row;
+
+		if (batch->kind == CALL_LOG_CALLS && call->seq <= LOGGED_CALLS) {
+			ret->digest[call->seq] = call->digest;
+			ret->calls++;
+		}
+		if (batch->kind == CALL_LOG_EVENTS) {
+			ret->rescue_begins += event->kind == EVENT_RESCUE_BEGIN;
+			ret->rescue_ends += event->kind == EVENT_RESCUE_END;
+		}
+	}
+}
+
+static void read_digests(const char *folder, const char *id, int rank, struct log_digests *ret)
+{
+	char path[512];
+	struct call_log_reader *reader = NULL;
+	struct call_log_batch batch = { .kind = CALL_LOG_CALLS };
+	const char *reason = "";
+
+	memset(ret, 0, sizeof(*ret));
+	(void)snprintf(path, sizeof(path), "%s/%.40s/rank-%04d.0.belay", folder, id, rank);
+	ck_assert_msg(call_log_reader_open(path, &reader, &reason) == 0, "%s: %s", path, reason);
+	while (batch.kind != CALL_LOG_END) {
+		ck_assert_int_eq(call_log_reader_next(reader, &batch), 0);
+		take_rows(&batch, ret);
+	}
+	call_log_reader_close(reader);
+	(void)unlink(path);
+	ck_assert_int_eq(ret->calls, LOGGED_CALLS);
+}
+
+static void log_and_read(struct log_plan *plan, struct log_digests *ret, int nranks)
+{
+	struct fault_variant v = { .nranks = nranks };
+	char folder[] = "check-lost-writes-XXXXXX", inner[256];
+	struct rank_group group;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	plan->folder = folder;
+	run(&v, log_some_calls, plan, &group);
+	for (int r = 0; r < nranks; r++)
+		read_digests(folder, group.report[0].text, r, &ret[r]);
+	(void)snprintf(inner, sizeof(inner), "%s/%.40s", folder, group.report[0].text);
+	(void)rmdir(inner);
+	(void)rmdir(folder);
+}
+
+/* Row 23, F62. One-shot and two-shot. */
+START_TEST(a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only)
+{
+	struct log_digests log[4];
+	struct log_plan plan = { .fault = "rank=2,seq=7,kind=corrupt",
+				 .count = _i ? 12000 : 64 };
+
+	log_and_read(&plan, log, 4);
+	for (int seq = 1; seq <= LOGGED_CALLS; seq++) {
+		bool same = true;
+
+		for (int r = 1; r < 4; r++)
+			same &= log[r].digest[seq] == log[0].digest[seq];
+		ck_assert_msg(same == (seq != 7), "seq %d", seq);
+	}
+}
+END_TEST
+
+/* Row 21: one pair of rescue events on each rank. */
+START_TEST(a_rescue_is_one_pair_of_events_in_each_log)
+{
+	struct log_digests log[4];
+	struct log_plan plan = { .fault = "rank=2,seq=7,kind=drop", .count = 64 };
+
+	log_and_read(&plan, log, 4);
+	for (int r = 0; r < 4; r++) {
+		ck_assert_int_ge(log[r].rescue_begins, 1);
+		ck_assert_int_eq(log[r].rescue_begins, log[r].rescue_ends);
+		ck_assert_uint_eq(log[r].digest[7], log[0].digest[7]);
+	}
+}
+END_TEST
+
+/* ---- the wrap --------------------------------------------------------------------------------- */
+
+/* Row 24: flags repeat every 2^32 - 1 calls, slots every 2; both go on over 2^32. */
+START_TEST(calls_pass_the_wrap_of_32_bits)
+{
+	const struct fault_variant *v = &fault_variants[_i];
+	struct rank_group group;
+	struct work_plan plan = {
+		.first_seq = (UINT64_C(1) << 32) - 7,
+		.fault = "rank=1,seq=4294967294:4294967297,kind=drop",
+		.passes = 4,
+	};
+
+	run(v, rank_life, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_eq(group.report[0].calls, 20);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, 4);
+}
+END_TEST
+
+/* Row 24 with row 4. */
+START_TEST(a_verdict_beyond_the_wrap_names_its_seq)
+{
+	struct rank_group group;
+	struct work_plan plan = {
+		.first_seq = (UINT64_C(1) << 32) - 7,
+		.fault = "rank=1,seq=4294967298,kind=kill",
+	};
+
+	run(&fault_variants[_i], rank_life, &plan, &group);
+	assert_one_verdict(&group, everyone(group.nranks) & ~UINT64_C(2), BELAY_CAUSE_PEER_LOST, 1,
+			   UINT64_C(4294967298));
+}
+END_TEST
+
+/* ---- another path ----------------------------------------------------------------------------- */
+
+static const char *const path_faults[] = { "rank=1,kind=map-fail",
+					   "rank=1,kind=selftest" };
+
+/* Row 25; F02, F07: one rank cannot, so none does; one message each. */
+START_TEST(a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together)
+{
+	const struct fault_variant *v = &fault_variants[_i / 2];
+	struct rank_group group;
+	/* The message of a late rank is not the one that is counted. */
+	struct work_plan plan = { .fault = path_faults[_i % 2], .late = "10000", .grace = "1000" };
+
+	run(v, rank_life, &plan, &group);
+	assert_all_well(&group);
+	for (int r = 0; r < v->nranks; r++) {
+		ck_assert_int_eq(group.report[r].path, BELAY_PATH_RING);
+		ck_assert_int_eq(group.report[r].messages, 1);
+		ck_assert_uint_eq(group.report[r].statistics.calls_by_path[BELAY_PATH_RING], 50);
+	}
+}
+END_TEST
+
+static void find_no_path(struct rank_seat *seat)
+{
+	seat->config.fault = path_faults[0];
+	seat->config.paths = "host";
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), BELAY_E_NO_PATH);
+	(void)snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
+}
+
+/* Row 25. */
+START_TEST(no_path_that_works_on_all_ranks_is_an_error_with_the_reason)
+{
+	struct rank_group group;
+
+	run(&fault_variants[0], find_no_path, NULL, &group);
+	for (int r = 0; r < group.nranks; r++)
+		ck_assert_ptr_nonnull(strstr(group.report[r].text, "injected"));
+}
+END_TEST
+
+static const struct work_plan ring_shapes[] = {
+	{ .count = 0 }, { .count = 50000 }, { .count = 777, .in_place = true }, { .count = 12000, .regions = true },
+};
+
+#define RING_SHAPES (int)(sizeof(ring_shapes) / sizeof(ring_shapes[0]))
+
+START_TEST(the_ring_path_gives_the_same_bits)
+{
+	const struct fault_variant *v = &fault_variants[_i / RING_SHAPES];
+	struct work_plan plan = ring_shapes[_i % RING_SHAPES];
+	struct rank_group group;
+
+	plan.paths = "ring";
+	plan.passes = 4;
+	run(v, rank_life, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_int_eq(group.report[0].path, BELAY_PATH_RING);
+}
+END_TEST
+
+/* Rows 3 and 5 on the ring. */
+START_TEST(a_rank_killed_on_the_ring_path_is_named_by_all)
+{
+	const struct fault_variant *v = &fault_variants[_i];
+	struct rank_group group;
+	uint64_t survivors = everyone(v->nranks) & ~UINT64_C(2);
+	struct work_plan plan = {
+		.fault = fault_text("rank=1,seq=%u,kind=kill", v->seq),
+		.paths = "ring",
+	};
+
+	run(v, rank_life, &plan, &group);
+	assert_one_verdict(&group, survivors, BELAY_CAUSE_PEER_LOST, 1, v->seq);
+	assert_lived_on(&group, survivors);
+}
+END_TEST
+
+/* L3 without a donation: a private input is gone with its rank, so that the call itself has failed. */
+START_TEST(without_shared_regions_a_dead_ranks_input_is_not_counted)
+{
+	const struct fault_variant *v = &fault_variants[_i];
+	struct rank_group group;
+	uint64_t survivors = everyone(v->nranks) & ~UINT64_C(2);
+	struct work_plan plan = {
+		.fault = fault_text("rank=*,kind=map-fail;rank=1,seq=%u,kind=kill,at=rescue",
+				    v->seq),
+	};
+
+	run(v, rank_life, &plan, &group);
+	assert_one_verdict(&group, survivors, BELAY_CAUSE_PEER_LOST, 1, v->seq);
+	assert_lived_on(&group, survivors);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("lost writes");
+	TCase *c = tcase_create("rescue");
+	int n = fault_variant_count();
+
+	tcase_set_timeout(c, 600);
+	tcase_add_loop_test(c, a_lost_write_is_rescued_once_and_the_calls_after_it_are_healthy, 0,
+			    n * DROP_SHAPES);
+	tcase_add_loop_test(c, many_lost_writes_of_all_ranks_are_all_rescued, 0, n);
+	tcase_add_loop_test(c, a_wrong_arrival_flag_is_never_taken_for_data, 0, n);
+	tcase_add_loop_test(c, a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only,
+			    0, 2);
+	tcase_add_test(c, a_rescue_is_one_pair_of_events_in_each_log);
+	tcase_add_loop_test(c, calls_pass_the_wrap_of_32_bits, 0, n);
+	tcase_add_loop_test(c, a_verdict_beyond_the_wrap_names_its_seq, 0, n);
+	suite_add_tcase(s, c);
+
+	c = tcase_create("another path");
+	tcase_set_timeout(c, 600);
+	tcase_add_loop_test(
+		c, a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together, 0, 2 * n);
+	tcase_add_test(c, no_path_that_works_on_all_ranks_is_an_error_with_the_reason);
+	tcase_add_loop_test(c, the_ring_path_gives_the_same_bits, 0, n * RING_SHAPES);
+	tcase_add_loop_test(c, a_rank_killed_on_the_ring_path_is_named_by_all, 0, n);
+	tcase_add_loop_test(c, without_shared_regions_a_dead_ranks_input_is_not_counted, 0, n);
+	suite_add_tcase(s, c);
+	return s;
+}
+
+#include "tests/unit/check_main.h"
