@@ -32,7 +32,7 @@ static uint64_t backoff_ns(const struct breaker *breaker)
 	return breaker->first_backoff_ns << breaker->doublings;
 }
 
-static void open(struct breaker *breaker, uint64_t now_ns)
+static void trip(struct breaker *breaker, uint64_t now_ns)
 {
 	move(breaker, BELAY_BREAKER_OPEN, now_ns);
 	breaker->next_probe_ns = now_ns + backoff_ns(breaker);
@@ -58,7 +58,7 @@ bool breaker_rescued(struct breaker *breaker, uint64_t now_ns)
 	if (breaker->doublings && now_ns - breaker->since_ns > 10 * backoff_ns(breaker))
 		breaker->doublings = 0;
 	breaker->count = 0;
-	open(breaker, now_ns);
+	trip(breaker, now_ns);
 	return true;
 }
 
@@ -75,5 +75,5 @@ void breaker_probe_ended(struct breaker *breaker, bool all_saw_it, uint64_t now_
 	if (all_saw_it)
 		move(breaker, BELAY_BREAKER_CLOSED, now_ns);
 	else
-		open(breaker, now_ns);
+		trip(breaker, now_ns);
 }
