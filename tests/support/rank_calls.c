@@ -5,6 +5,7 @@
 #include "tests/support/rank_calls.h"
 
 #include <check.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,6 +275,22 @@ bool rank_work(struct rank_seat *seat, const struct work_plan *plan)
 }
 
 /* ---- verdict and second life ------------------------------------------------------------------ */
+
+void rank_await_verdict(struct rank_seat *seat)
+{
+	struct belay_health health = { .size = sizeof(health) };
+	uint64_t until = rank_now_ns() + UINT64_C(20000000000);
+
+	for (;;) {
+		RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
+		if (health.has_verdict)
+			return;
+		if (rank_now_ns() >= until)
+			break;
+		(void)poll(NULL, 0, 1);
+	}
+	RANK_EXPECT(seat, health.has_verdict);
+}
 
 void rank_meet_verdict(struct rank_seat *seat)
 {

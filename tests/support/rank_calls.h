@@ -46,6 +46,9 @@ bool rank_call(struct rank_seat *seat, size_t count);
 bool rank_work(struct rank_seat *seat, const struct work_plan *plan);
 bool rank_pass(struct rank_seat *seat, int calls, size_t count);
 
+/* For a rank that makes no call itself: until a verdict stands, at most 20 s. */
+void rank_await_verdict(struct rank_seat *seat);
+
 /* The verdict stands: notes it, sees that later calls return it at once. */
 void rank_meet_verdict(struct rank_seat *seat);
 
