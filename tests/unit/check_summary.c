@@ -150,6 +150,18 @@ START_TEST(without_events_the_masks_name_who_was_late)
 }
 END_TEST
 
+START_TEST(a_rank_late_with_its_part_of_the_result_is_late_by_that)
+{
+	made_row(&row, 7);
+	row.ranks[0].record.flags = CALL_LATE;
+	row.ranks[0].record.missing = rank_bit(3);
+	row.ranks[0].record.duration_ns = 12002000;
+	add_row();
+	finish();
+	ck_assert_uint_eq(summary.late.ranks[3].worst_ns, 12000000);
+}
+END_TEST
+
 START_TEST(an_event_names_the_root_alone_whether_it_comes_first_or_last)
 {
 	struct event_record event = { .kind = EVENT_LATE, .seq = 7, .pass = 1, .peer = 2,
@@ -329,6 +341,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_straggler_is_found_however_long_the_recording);
 	tcase_add_test(c, a_call_without_a_ranks_record_tells_nothing_of_who_was_last);
 	tcase_add_test(c, without_events_the_masks_name_who_was_late);
+	tcase_add_test(c, a_rank_late_with_its_part_of_the_result_is_late_by_that);
 	tcase_add_loop_test(c, an_event_names_the_root_alone_whether_it_comes_first_or_last, 0, 2);
 	tcase_add_test(c, a_lost_write_is_a_rescue_and_nobody_is_late);
 	tcase_add_test(c, a_rescue_that_only_events_tell_of_counts_too);

@@ -107,20 +107,43 @@ int late_note_event(struct late *late, uint32_t rank, const struct event_record 
 	return status;
 }
 
-static uint64_t wait_for(const struct call_record *record, uint32_t peer)
+static uint64_t arrival_seen(const struct late *late, const struct call_record *record)
 {
-	uint64_t until = record->arrival_ns[peer];
+	uint64_t last = record->staged_ns;
 
-	if (until == CALL_ARRIVAL_NONE || until > record->duration_ns)
+	for (uint32_t peer = 0; peer < late->nranks; peer++) {
+		uint64_t arrival = record->arrival_ns[peer];
+
+		if (arrival != CALL_ARRIVAL_NONE && arrival > last)
+			last = arrival;
+	}
+	return last < record->duration_ns ? last : record->duration_ns;
+}
+
+/*
+ * How long the record's rank waited for the peer: for its input, or, where all inputs were here early and most of the
+ * time went by after that, for its part of the result.
+ */
+static uint64_t wait_for(const struct call_record *record, uint32_t peer, uint64_t last_arrival)
+{
+	uint64_t from = record->staged_ns, until = record->arrival_ns[peer];
+
+	if (until == CALL_ARRIVAL_NONE || until > record->duration_ns) {
 		until = record->duration_ns;
-	return until > record->staged_ns ? until - record->staged_ns : 0;
+	} else if (record->duration_ns - last_arrival > last_arrival) {
+		from = last_arrival;
+		until = record->duration_ns;
+	}
+	return until > from ? until - from : 0;
 }
 
 static void note_record(struct late *late, struct entry *entry, const struct call_record *record)
 {
+	uint64_t last_arrival = arrival_seen(late, record);
+
 	for (uint64_t left = record->missing & mask_of(late->nranks); left;) {
 		uint32_t peer = mask_pop(&left);
-		uint64_t wait_ns = wait_for(record, peer);
+		uint64_t wait_ns = wait_for(record, peer, last_arrival);
 
 		if (wait_ns > entry->wait_ns[peer])
 			entry->wait_ns[peer] = wait_ns;
