@@ -77,3 +77,10 @@ void vector_free(struct vector *vector)
 	free(vector->items);
 	*vector = (struct vector){ 0 };
 }
+
+void sort_items(void *items, size_t count, size_t item_bytes,
+		int (*order)(const void *, const void *))
+{
+	if (count)
+		qsort(items, count, item_bytes, order);
+}

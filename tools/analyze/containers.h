@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only place of trace-analyze's analyses that allocates: an arena freed as a whole and a growing
- * array. What they give is zeroed; NULL means no memory.
+ * What trace-analyze's analyses use of the C library's memory and sorting: an arena that is freed as a
+ * whole and a growing array. What they give is zeroed; NULL means no memory.
  */
 #ifndef BELAY_TOOLS_ANALYZE_CONTAINERS_H
 #define BELAY_TOOLS_ANALYZE_CONTAINERS_H
@@ -29,5 +29,9 @@ struct vector {
 /* Adds one item and returns it. The same item_bytes at every call. */
 void *vector_add(struct vector *vector, size_t item_bytes);
 void vector_free(struct vector *vector);
+
+/* Sorts in place; `order` as for qsort(). */
+void sort_items(void *items, size_t count, size_t item_bytes,
+		int (*order)(const void *, const void *));
 
 #endif /* BELAY_TOOLS_ANALYZE_CONTAINERS_H */

@@ -398,14 +398,14 @@ int inputs_sort(struct inputs *inputs)
 {
 	int status;
 
-	if (inputs->files.count)
-		qsort(inputs->files.items, inputs->files.count, sizeof(struct input_file *),
-		      by_comm_rank_seq);
+	sort_items(inputs->files.items, inputs->files.count, sizeof(struct input_file *),
+		   by_comm_rank_seq);
 	status = drop_strangers(inputs);
 	if (status == 0)
 		status = group(inputs);
-	if (status == 0 && inputs->comms.count)
-		qsort(inputs->comms.items, inputs->comms.count, sizeof(struct input_comm), by_first_ns);
+	if (status == 0)
+		sort_items(inputs->comms.items, inputs->comms.count, sizeof(struct input_comm),
+			   by_first_ns);
 	return status;
 }
 

@@ -324,6 +324,15 @@ static int keep_event(struct import *import, const struct lttng_frame *frame, co
 	return spool_add_event(file->spool, record);
 }
 
+/* The library's words, without the path: it may be that of the copy. */
+static void keep_problem(struct import *import, const char *text, uint32_t bytes)
+{
+	const char *path = memmem(text, bytes, " for `", 6);
+
+	(void)snprintf(import->problem, sizeof(import->problem), "libbabeltrace2: %.*s",
+		       (int)(path ? path - text : (ptrdiff_t)bytes), text);
+}
+
 /* Returns 0 to go on, 1 at the end, or a negative status. */
 static int take_frame(struct import *import, const struct lttng_frame *frame, const void *payload)
 {
@@ -342,8 +351,7 @@ static int take_frame(struct import *import, const struct lttng_frame *frame, co
 		import->odd++;
 		return 0;
 	case LTTNG_FRAME_PROBLEM:
-		(void)snprintf(import->problem, sizeof(import->problem), "%.*s", (int)frame->bytes,
-			       (const char *)payload);
+		keep_problem(import, payload, frame->bytes);
 		return 1;
 	case LTTNG_FRAME_END:
 		return 1;
@@ -387,8 +395,11 @@ static int tell_extent(struct import *import, const char *name, const struct ctf
 		return 0;
 	if (join_path(path, import->folder, name) != 0)
 		return 0;
-	(void)snprintf(reason, sizeof(reason), "%s (%" PRIu64 " of %" PRIu64 " bytes left out)",
-		       extent->reason, extent->bytes - extent->whole, extent->bytes);
+	if (extent->bytes)
+		(void)snprintf(reason, sizeof(reason), "%s (%" PRIu64 " of %" PRIu64 " bytes left out)",
+			       extent->reason, extent->bytes - extent->whole, extent->bytes);
+	else
+		(void)snprintf(reason, sizeof(reason), "%s", extent->reason);
 	return inputs_add_damage(import->inputs, path, reason, extent->whole ? import->calls : 0, -1);
 }
 

@@ -50,7 +50,7 @@ static int step(struct rank_stream *stream, struct record_part *part)
 static int open_next(struct rank_stream *stream)
 {
 	struct record_part *part = &stream->parts[stream->opened++];
-	int status = part->ops->open(part->self);
+	int status = part->ops->begin(part->self);
 
 	if (status != 0)
 		return status;
@@ -145,7 +145,7 @@ void rank_stream_stop(struct rank_stream *stream)
 {
 	for (size_t i = 0; i < stream->opened; i++) {
 		if (stream->parts[i].is_open)
-			stream->parts[i].ops->close(stream->parts[i].self);
+			stream->parts[i].ops->end(stream->parts[i].self);
 		stream->parts[i].is_open = 0;
 		stream->parts[i].left = 0;
 	}

@@ -12,12 +12,12 @@
 
 #include "trace/call_log_reader.h"
 
-/* How a part is read. open and next return 0 or BELAY_E_NO_MEMORY; whatever else goes wrong ends the part, which
- * keeps the reason itself. A part may be opened again after close. */
+/* How a part is read. begin and next return 0 or BELAY_E_NO_MEMORY; whatever else goes wrong ends the part, which
+ * keeps the reason itself. A part may begin again after its end. */
 struct record_part_ops {
-	int (*open)(void *self);
+	int (*begin)(void *self);
 	int (*next)(void *self, struct call_log_batch *ret_batch);
-	void (*close)(void *self);
+	void (*end)(void *self);
 };
 
 /* A part and the place in it. The caller sets the first three fields, the rest is the stream's. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/analyze/summary.h"
@@ -241,8 +240,7 @@ static void sort_rescues(struct summary *summary)
 		if (!entries[i].stuck)
 			entries[i].stuck = entries[i].told;
 	}
-	if (kept)
-		qsort(entries, kept, sizeof(*entries), by_seq);
+	sort_items(entries, kept, sizeof(*entries), by_seq);
 	if (summary->rescues.count > SUMMARY_KEPT_MAX)
 		summary->rescues.count = SUMMARY_KEPT_MAX;
 }

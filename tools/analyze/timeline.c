@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/analyze/signatures.h"
@@ -69,7 +67,7 @@ static int tell_earliest(struct timeline *timeline, size_t n)
 {
 	int status = 0;
 
-	qsort(timeline->items, timeline->count, sizeof(timeline->items[0]), by_time);
+	sort_items(timeline->items, timeline->count, sizeof(timeline->items[0]), by_time);
 	for (size_t i = 0; status == 0 && i < n; i++)
 		status = timeline->tell(timeline->user, &timeline->items[i]);
 	timeline->count -= n;
