@@ -75,8 +75,6 @@ struct belay_comm {
 	char reasons[600]; /* why paths are not used */
 
 	/* Calling thread, not so hot. */
-	uint64_t foreign[2]; /* by turn parity: ranks with a word below; see host_path.c */
-	uint64_t foreign_word[2][BELAY_RANKS_MAX];
 	uint64_t first_seq;
 	uint64_t pass_first_seq;
 	uint64_t ended_pass;      /* last pass ended; 0: none */

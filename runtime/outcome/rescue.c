@@ -205,6 +205,25 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 		trace_event(rescue->comm->trace, &event);
 }
 
+/*
+ * A header that was spoiled may hold the flag of a turn to come, and would be taken for data then. Every rank clears
+ * its own before its part makes the rescue complete, and nobody can be two turns further before that (R5). `staged` read
+ * after the word shows that the word is not yet that of turn + 2; the swap, that it still is the one that was read.
+ */
+static void clear_spoiled_header(const struct rescue *rescue)
+{
+	const struct belay_comm *comm = rescue->comm;
+	struct region_header *header =
+		&region_head(&comm->region, comm->rank)->inputs[rescue->turn & 1];
+	uint64_t word = atomic_load_explicit(&header->word, memory_order_acquire);
+
+	if (word >> 32 == region_flag(rescue->turn) ||
+	    atomic_load_explicit(&comm->own->staged, memory_order_acquire) > rescue->turn + 1)
+		return;
+	(void)atomic_compare_exchange_strong_explicit(&header->word, &word, 0,
+						      memory_order_acq_rel, memory_order_relaxed);
+}
+
 static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 {
 	struct belay_comm *comm = rescue->comm;
@@ -229,6 +248,7 @@ static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 	rescue->next = ring_neighbour(rescue, 1);
 	rescue->prev = ring_neighbour(rescue, comm->nranks - 1);
 	rescue->active = true;
+	clear_spoiled_header(rescue);
 	rescue->began_ns = clock_now_ns();
 	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
 	if (faults_armed(&comm->faults))

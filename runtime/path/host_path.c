@@ -111,37 +111,6 @@ static inline struct turn *turn_of(struct wait *wait)
 	return ((struct turn_wait *)(void *)wait)->turn;
 }
 
-/*
- * A header that was spoiled on its way may hold the flag of a turn to come: it would be taken for data two turns
- * later, before the sender overwrites it. So what a rescued turn finds in a missing rank's header never counts.
- */
-static void note_foreign(struct belay_comm *comm, const struct turn *t, uint64_t missing)
-{
-	unsigned parity = t->turn & 1;
-
-	comm->foreign[parity] = 0;
-	for (; missing; missing &= missing - 1) {
-		unsigned r = (unsigned)__builtin_ctzll(missing);
-		/* Relaxed: the word itself is all that is wanted. */
-		uint64_t word = atomic_load_explicit(
-			&region_head(&comm->region, r)->inputs[parity].word, memory_order_relaxed);
-
-		if ((uint32_t)(word >> 32) == t->flag)
-			continue;
-		comm->foreign[parity] |= UINT64_C(1) << r;
-		comm->foreign_word[parity][r] = word;
-	}
-}
-
-static bool is_foreign(const struct belay_comm *comm, const struct turn *t, unsigned rank,
-		       uint64_t word)
-{
-	unsigned parity = t->turn & 1;
-
-	return __builtin_expect(comm->foreign[parity] >> rank & 1, 0) &&
-	       comm->foreign_word[parity][rank] == word;
-}
-
 static bool input_arrived(struct belay_comm *comm, struct wait *wait, unsigned rank)
 {
 	struct turn *t = turn_of(wait);
@@ -149,7 +118,7 @@ static bool input_arrived(struct belay_comm *comm, struct wait *wait, unsigned r
 	/* [ARRIVAL] (2): exactly this turn's flag, nothing greater or smaller (R5). */
 	uint64_t word = atomic_load_explicit(&header->word, memory_order_acquire);
 
-	if ((uint32_t)(word >> 32) != t->flag || is_foreign(comm, t, rank, word))
+	if ((uint32_t)(word >> 32) != t->flag)
 		return false;
 	if ((uint32_t)word != t->call->signature)
 		t->mismatched |= UINT64_C(1) << rank;
@@ -226,8 +195,6 @@ static int take_rescue(struct belay_comm *comm, struct turn *t, const struct wai
 	record->rescue_path = BELAY_PATH_RING;
 	record->rescue_ns += wait->rescue_ns;
 	count_add(&comm->count.own_rescues, 1);
-	if (wait->stuck.phase == WAIT_INPUTS)
-		note_foreign(comm, t, wait->stuck.missing);
 	return 1;
 }
 
