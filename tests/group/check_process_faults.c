@@ -330,6 +330,16 @@ static void *exit_soon(void *argument)
 	exit(7);
 }
 
+static void await_death(struct rank_seat *seat, int rank)
+{
+	struct belay_rank_health health = { .size = sizeof(health) };
+	uint64_t until = rank_now_ns() + 20 * NS_PER_S;
+
+	while (!health.dead && rank_now_ns() < until)
+		RANK_EXPECT_STATUS(seat, belay_comm_rank_health(seat->comm, rank, &health), 0);
+	RANK_EXPECT(seat, health.dead);
+}
+
 static void exit_in_a_call(struct rank_seat *seat)
 {
 	struct work_plan plan = { 0 };
@@ -339,8 +349,8 @@ static void exit_in_a_call(struct rank_seat *seat)
 	RANK_EXPECT(seat, rank_pass(seat, 5, 100));
 	if (seat->rank == 1)
 		RANK_EXPECT(seat, pthread_create(&thread, NULL, exit_soon, seat) == 0);
-	else if (seat->rank == 0)
-		(void)rank_await(seat, 0, 1);
+	else if (seat->rank == 0 && rank_await(seat, 0, 1))
+		await_death(seat, 1);
 	(void)rank_pass(seat, 5, 100);
 	rank_end_of_life(seat, &plan);
 }
