@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# trace-analyze on damaged recordings: what can be read is analysed, what cannot is named, and nothing hangs.
+. "$top_srcdir/tests/support/tap.sh"
+tap_folder
+. "$top_srcdir/tests/support/command.sh"
+analyze=$top_builddir/trace-analyze
+"$top_builddir/tests/support/make_log" "$tap_dir/whole" ranks=2 passes=20 block=500 >/dev/null || exit 1
+name=$(cd "$tap_dir/whole" && find . -name 'rank-0001.0.belay')
+size=$(wc -c <"$tap_dir/whole/$name")
+
+# damaged: a fresh copy in $tap_dir/logs; the file to damage is $file.
+fresh()
+{
+	rm -rf "$tap_dir/logs"
+	cp -r "$tap_dir/whole" "$tap_dir/logs"
+	file=$tap_dir/logs/$name
+}
+
+# says STATUS FILTER: of the summary of $tap_dir/logs
+says()
+{
+	json "$2" "$analyze" --format=json "$tap_dir/logs" && [ "$status" = "$1" ] && return
+	show
+	return 1
+}
+
+flip()
+{
+	# shellcheck disable=SC2059 # a byte in octal
+	printf "$(printf '\\%03o' $((255 - $(od -An -tu1 -j "$1" -N1 "$file"))))" |
+		dd of="$file" bs=1 seek="$1" conv=notrunc 2>/dev/null
+}
+
+fresh
+flip $((size / 2))
+tap_is "a flipped byte costs its block, and the loss is stated" says 3 \
+	'.comms[0].calls == 2440 and (.damaged | length) == 1 and .damaged[0].records_kept >= 1900 and .comms[0].lost_records >= 1 and
+	.comms[0].lost_records <= 500'
+
+# Cut at places all over the file: always an answer in time, never more records than there were.
+any_cut()
+{
+	cut=1
+	while [ $cut -lt "$size" ]; do
+		fresh
+		truncate -s $cut "$file"
+		run "$analyze" --format=json "$tap_dir/logs"
+		case $status in
+		0 | 3) ;;
+		*) show && return 1 ;;
+		esac
+		jq -e '.comms[0].calls == 2440' "$tap_dir/out" >/dev/null || { show && return 1; }
+		cut=$((cut + size / 12 + 1))
+	done
+}
+tap_is "a log cut anywhere leaves the rest" any_cut
+fresh
+: >"$file"
+tap_is "an empty log is named, and its rank has no data" says 3 \
+	'.comms[0].ranks_present == [0] and (.damaged | length) == 1 and .damaged[0].records_kept == 0'
+fresh
+head -c 10000 /dev/zero >"$file"
+tap_is "a file of zeros is named" says 3 '.comms[0].ranks_present == [0] and (.damaged | length) == 1'
+fresh
+rm "$file"
+ln -s nowhere "$file"
+tap_is "a link to nowhere is named" says 3 '.damaged[0].reason == "No such file or directory"'
+fresh
+mkdir "$tap_dir/logs/deep.belay"
+printf 'text' >"$tap_dir/logs/README"
+tap_is "folders and files of other kinds are passed over" says 0 '.damaged == [] and .comms[0].calls == 2440'
+mkfifo "$tap_dir/logs/pipe.belay"
+tap_is "a pipe that nobody writes to is named and not waited for" says 3 '.damaged[0].reason == "not a regular file"'
+
+told()
+{
+	fresh
+	flip $((size / 2))
+	run "$analyze" "$tap_dir/logs"
+	grep -q '^damaged or missing input$' "$tap_dir/out" && grep -q 'rank-0001.0.belay: .* records kept, .* lost' "$tap_dir/out"
+}
+tap_is "the text names the damaged file, what was kept and what was lost" told
+open_block()
+{
+	"$top_builddir/tests/support/make_log" "$tap_dir/open" ranks=2 passes=2 open_rank=1 >/dev/null || return 1
+	run "$analyze" "$tap_dir/open"
+	[ "$status" = 0 ] && grep -q 'rank 1: log not closed' "$tap_dir/out"
+}
+tap_is "a log that was not closed may lack its open block: said, but no loss" open_block
+tap_end

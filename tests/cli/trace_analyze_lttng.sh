@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# trace-analyze on LTTng traces: the same facts as from the call logs of the same run; damage costs what is damaged.
+. "$top_srcdir/tests/support/tap.sh"
+tap_folder
+. "$top_srcdir/tests/support/command.sh"
+analyze=$top_builddir/trace-analyze
+session=belay-test-$$
+
+skip_all()
+{
+	tap_skip "LTTng traces are analysed" "$1"
+	tap_end
+	exit 0
+}
+
+grep -q '^#define HAVE_BABELTRACE 1' "$top_builddir/config.h" || skip_all "built without libbabeltrace2"
+grep -q '^#define HAVE_LTTNG_UST 1' "$top_builddir/config.h" || skip_all "built without LTTng"
+command -v lttng >/dev/null || skip_all "no lttng command"
+
+# A daemon of the machine is used; where there is none, one in a home of this test's, stopped at the end.
+daemon=
+end_session()
+{
+	timeout 20 lttng destroy "$session" >/dev/null 2>&1
+	[ -z "$daemon" ] || kill "$daemon"
+	rm -rf "$tap_dir"
+}
+trap end_session EXIT
+if ! timeout 10 lttng list >/dev/null 2>&1; then
+	timeout 20 lttng-sessiond -d --no-kernel -p "$tap_dir/daemon" >/dev/null 2>&1 || skip_all "no session daemon can be started"
+	daemon=$(cat "$tap_dir/daemon")
+fi
+
+record()
+{
+	lttng create "$session" --output="$tap_dir/lttng" && lttng enable-channel -u --buffers-pid -s "$session" calls &&
+		lttng enable-event -u 'belay:*' -c calls -s "$session" && lttng start "$session" || return 1
+	timeout 60 "$top_builddir/belay-bench" --backend=host --ranks=2 --workload=verify-pass --passes=3 --log-dir="$tap_dir/log" \
+		--fault='rank=1,seq=200,kind=drop;rank=0,seq=300,kind=delay:15'
+	lttng stop "$session" && lttng destroy "$session"
+}
+record >"$tap_dir/record" 2>&1 || skip_all "no recording: $(tail -n 1 "$tap_dir/record")"
+
+same()
+{
+	"$analyze" "$@" --format=json "$tap_dir/lttng" | jq -S . >"$tap_dir/from-lttng"
+	"$analyze" "$@" --format=json "$tap_dir/log" | jq -S . >"$tap_dir/from-log"
+	diff "$tap_dir/from-lttng" "$tap_dir/from-log"
+}
+for command in summary passes stragglers faults calls; do
+	tap_is "$command of the LTTng trace and of the call logs are equal" same $command
+done
+tap_is "the rescue and the late rank are in the trace" json \
+	'.comms[0].rescues[0].seq == 200 and ([.comms[0].late[] | select(.rank == 0)] | length) == 1' \
+	"$analyze" --format=json "$tap_dir/lttng"
+tap_is "trace and logs together count each call once" json '.comms[0].calls == 366 and .comms[0].lost_records == 0' \
+	"$analyze" --format=json "$tap_dir/lttng" "$tap_dir/log"
+
+# The folder of one rank's trace, in a fresh copy.
+fresh()
+{
+	rm -rf "$tap_dir/damaged"
+	cp -r "$tap_dir/lttng" "$tap_dir/damaged"
+	stream=$(find "$tap_dir/damaged" -type f -path '*/calls_*' ! -path '*/index/*' -size +8k | sort | head -n 1)
+	folder=${stream%/*}
+}
+
+# costs FILTER: damage is named with status 3, and the other rank's data is there.
+costs()
+{
+	json ".comms[0].calls == 366 and (.damaged | length) >= 1 and ($1)" "$analyze" --format=json "$tap_dir/damaged" &&
+		[ "$status" = 3 ] && return
+	show
+	return 1
+}
+fresh
+truncate -s -100 "$stream"
+tap_is "a torn last packet is cut off and named" costs '.damaged[0].reason | test("torn packet")'
+fresh
+head -c 4096 /dev/zero >>"$stream"
+tap_is "zeros behind the last packet cost nothing before them" costs \
+	'(.damaged[0].reason | test("no packet")) and .comms[0].lost_records == 0 and (.comms[0].ranks_present == [0,1])'
+fresh
+: >"$stream"
+tap_is "an empty stream is named" costs '.damaged[0].reason | test("empty stream")'
+for bytes in 0 10 37 2048; do
+	fresh
+	truncate -s $bytes "$folder/metadata"
+	tap_is "metadata cut to $bytes bytes costs its trace and no time" costs '.damaged[0].reason | test("metadata")'
+done
+fresh
+truncate -s 5000 "$folder/metadata"
+tap_is "metadata cut behind its first packet costs its trace" costs '.damaged[0].reason | test("metadata")'
+no_index()
+{
+	fresh
+	find "$tap_dir/damaged" -type d -name index -exec rm -r {} +
+	json '.comms[0].calls == 366 and .damaged == []' "$analyze" --format=json "$tap_dir/damaged"
+}
+tap_is "a trace without its index is read all the same" no_index
+refused_over_input()
+{
+	fresh
+	refuses "is an input" "$analyze" --output="$stream" "$tap_dir/damaged"
+}
+tap_is "--output never writes into a trace that is an input" refused_over_input
+nothing_left()
+{
+	mkdir "$tap_dir/tmp" && fresh && truncate -s -100 "$stream"
+	TMPDIR=$tap_dir/tmp "$analyze" "$tap_dir/damaged" >/dev/null
+	[ -z "$(ls -A "$tap_dir/tmp")" ]
+}
+tap_is "nothing is left in TMPDIR" nothing_left
+tap_end
