@@ -123,6 +123,12 @@ START_TEST(garbage_with_descriptors_is_dropped)
 	ck_assert_int_eq(hear(fd, &packet), 0);
 	ck_assert_int_eq(packet.message.type, HANDSHAKE_FAIL);
 	ck_assert_int_eq(packet.message.status, BELAY_E_REFUSED);
+	close(fd);
+	compose_hello(&scene, &hello);
+	hello.type = 99; /* no such message */
+	fd = knock(scene.plans[0].meeting);
+	ck_assert_int_eq(packet_send(fd, &hello, fds, 8), 0);
+	ck_assert_int_eq(hear(fd, &packet), -EPIPE);
 	/* The host has closed its copies: only this process's write end is left. */
 	close(pipes[1]);
 	ck_assert_int_eq(read(pipes[0], bytes, 1), 0);

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "runtime/belay.h"
@@ -126,6 +127,30 @@ START_TEST(more_than_the_machine_has_is_refused_before_it_is_tried)
 	assert_cause("needs 1125899906842624 bytes");
 	/* Sparse, it is nothing. */
 	ck_assert_int_eq(shared_memory_create("t", bytes, bytes / 64, 4096, &fd, causes), 0);
+	close(fd);
+}
+END_TEST
+
+static void ignore(int signal_number)
+{
+	(void)signal_number;
+}
+
+/* Signals come faster than a whole step of the reservation takes. */
+START_TEST(signals_do_not_stop_a_reservation)
+{
+	struct sigaction action = { .sa_handler = ignore };
+	struct itimerval often = { .it_interval = { .tv_usec = 100 }, .it_value = { .tv_usec = 100 } };
+	struct itimerval never = { .it_value = { .tv_usec = 0 } };
+	size_t bytes = (size_t)8 << 20;
+	int fd = -1, status;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	status = shared_memory_create("t", bytes, 0, bytes, &fd, causes);
+	setitimer(ITIMER_REAL, &never, NULL);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(reserved_bytes(fd), (long long)bytes);
 	close(fd);
 }
 END_TEST
@@ -278,6 +303,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_last_stride_that_is_short_is_reserved_to_the_end);
 	tcase_add_test(c, a_file_size_limit_is_an_error_that_names_both_numbers);
 	tcase_add_test(c, more_than_the_machine_has_is_refused_before_it_is_tried);
+	tcase_add_test(c, signals_do_not_stop_a_reservation);
 	tcase_add_test(c, no_descriptor_left_is_an_error);
 	tcase_add_test(c, a_descriptor_of_wrong_size_or_without_seals_is_not_mapped);
 	tcase_add_test(c, impossible_sizes_are_refused);
