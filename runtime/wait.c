@@ -148,7 +148,7 @@ static int look(struct belay_comm *comm, struct wait *wait, bool told)
 	if (told && before != wait->stuck.missing)
 		mailbox_update_missing(&comm->mailbox, wait->stuck.missing);
 	if (told && mailbox_asked(&comm->mailbox) && mailbox_abandon(&comm->mailbox))
-		return wait_for_release(comm, wait);
+		return (int)wait_for_release(comm, wait);
 	return -1;
 }
 
