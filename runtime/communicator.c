@@ -490,7 +490,7 @@ static bool not_needed(const struct belay_comm *comm)
 	for (unsigned r = 0; r < comm->nranks; r++)
 		if (atomic_load_explicit(&comm->control.rank[r].state, memory_order_acquire) ==
 		    CONTROL_LEFT)
-			left |= UINT64_C(1) << r;
+			left |= rank_bit(r);
 	progress.dead |= left;
 	for (unsigned r = 0; r < comm->nranks; r++)
 		if (!(progress.dead >> r & 1) && progress.done[r] < comm->turn)

@@ -34,6 +34,7 @@
 #include "runtime/group/region.h"
 #include "runtime/group/rendezvous.h"
 #include "runtime/outcome/mailbox.h"
+#include "runtime/outcome/verdict.h"
 #include "runtime/settings.h"
 #include "runtime/tuning.h"
 #include "trace/trace.h"
@@ -132,13 +133,19 @@ static inline void comm_leave(struct belay_comm *comm)
 	atomic_store_explicit(&comm->busy, 0, memory_order_release);
 }
 
+/* All ranks but this one. */
+static inline uint64_t comm_others(const struct belay_comm *comm)
+{
+	return ranks_below(comm->nranks) & ~rank_bit(comm->rank);
+}
+
 /* True when the verdict word says DECIDED. */
 static inline bool comm_decided(const struct belay_comm *comm)
 {
 	/* Acquire: the proposer's cause line was written before the word. */
 	uint64_t word = atomic_load_explicit(&comm->control.head->verdict, memory_order_acquire);
 
-	return __builtin_expect(word >> 62 == 2, 0);
+	return __builtin_expect(verdict_decided(word), 0);
 }
 
 /* The hard deadline that applies now, ns. */
@@ -157,7 +164,6 @@ int comm_cause_status(enum belay_cause cause);
 const struct control_cause *comm_verdict_cause(const struct belay_comm *comm);
 
 /* Copies every rank's step words and the dead mask (first; see struct progress). Any thread. */
-struct progress;
 void comm_read_progress(const struct belay_comm *comm, struct progress *ret_progress);
 
 /* Carries out rule V3 on a proposal that stands, if one does. Any thread. */

@@ -42,10 +42,9 @@ static enum commit_state ask(struct belay_comm *comm, uint64_t turn)
 
 static void wait_for_all(struct belay_comm *comm, uint64_t turn)
 {
-	uint64_t all = comm->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << comm->nranks) - 1;
 	struct wait wait = {
 		.stuck = { .phase = WAIT_COMMIT, .turn = turn, .seq = comm->ended_last_seq,
-			   .pass = comm->ended_pass, .missing = all },
+			   .pass = comm->ended_pass, .missing = ranks_below(comm->nranks) },
 		.arrived = rank_is_done,
 	};
 
@@ -123,7 +122,9 @@ static int end(struct belay_comm *comm)
 	return comm->ended_status;
 }
 
-int belay_pass_begin(struct belay_comm *comm, struct CUstream_st *stream)
+/* What both marks check before they do anything. */
+static int mark(struct belay_comm *comm, const struct CUstream_st *stream,
+		int (*carry_out)(struct belay_comm *comm))
 {
 	int status;
 
@@ -134,25 +135,19 @@ int belay_pass_begin(struct belay_comm *comm, struct CUstream_st *stream)
 	status = comm_enter(comm);
 	if (status)
 		return status;
-	status = begin(comm);
+	status = carry_out(comm);
 	comm_leave(comm);
 	return status;
 }
 
+int belay_pass_begin(struct belay_comm *comm, struct CUstream_st *stream)
+{
+	return mark(comm, stream, begin);
+}
+
 int belay_pass_end(struct belay_comm *comm, struct CUstream_st *stream)
 {
-	int status;
-
-	if (!comm)
-		return BELAY_E_ARGUMENT;
-	if (stream)
-		return BELAY_E_UNSUPPORTED;
-	status = comm_enter(comm);
-	if (status)
-		return status;
-	status = end(comm);
-	comm_leave(comm);
-	return status;
+	return mark(comm, stream, end);
 }
 
 static int tell_pass(const struct belay_comm *comm, struct belay_pass_info *ret_info)

@@ -21,7 +21,7 @@ static uint64_t excluded(const struct belay_comm *comm)
 	const struct control_cause *cause = comm_verdict_cause(comm);
 
 	if (cause && cause->cause == BELAY_CAUSE_PEER_STUCK && cause->culprit >= 0)
-		return UINT64_C(1) << cause->culprit;
+		return rank_bit((unsigned)cause->culprit);
 	return 0;
 }
 
@@ -38,9 +38,9 @@ static uint64_t candidates(const struct belay_comm *comm, uint64_t *ret_asked)
 		if (dead >> r & 1 || atomic_load_explicit(&rank->state, memory_order_acquire) ==
 					     CONTROL_LEFT)
 			continue;
-		live |= UINT64_C(1) << r;
+		live |= rank_bit(r);
 		if (atomic_load_explicit(&rank->heir_asked, memory_order_acquire))
-			asked |= UINT64_C(1) << r;
+			asked |= rank_bit(r);
 	}
 	*ret_asked = asked;
 	return live;

@@ -57,7 +57,7 @@ static bool poll(struct belay_comm *comm, struct wait *wait)
 
 		if (!wait->arrived(comm, wait, r))
 			continue;
-		pending &= ~(UINT64_C(1) << r);
+		pending &= ~(rank_bit(r));
 		if (wait->arrival_ns) {
 			if (!now)
 				now = clock_stamp_ns();
@@ -84,7 +84,7 @@ static void sleep_for(struct belay_comm *comm, struct wait *wait, uint64_t ns)
 	/* Acquire: pairs with the release of the ringer. */
 	uint32_t bell = atomic_load_explicit(&comm->own->bell, memory_order_acquire);
 
-	atomic_fetch_or_explicit(&comm->control.rank[first].sleepers, UINT64_C(1) << comm->rank,
+	atomic_fetch_or_explicit(&comm->control.rank[first].sleepers, rank_bit(comm->rank),
 				 memory_order_acq_rel); /* (1) */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (poll(comm, wait)) /* (2) */

@@ -6,16 +6,6 @@
 
 static const struct outcome_action nothing = { .kind = OUTCOME_NOTHING, .rank = -1 };
 
-static uint64_t bit(unsigned rank)
-{
-	return UINT64_C(1) << rank;
-}
-
-static uint64_t everyone(const struct outcome_view *view)
-{
-	return view->progress.nranks == 64 ? UINT64_MAX : bit(view->progress.nranks) - 1;
-}
-
 /* The word of the step that sends what the calling thread misses. */
 static uint64_t sender_step(const struct outcome_view *view, unsigned rank)
 {
@@ -41,8 +31,8 @@ uint64_t liveness_sent(const struct outcome_view *view)
 	uint64_t sent = 0;
 
 	for (unsigned r = 0; r < view->progress.nranks; r++)
-		if (view->missing & bit(r) && sender_step(view, r) >= view->turn)
-			sent |= bit(r);
+		if (view->missing & rank_bit(r) && sender_step(view, r) >= view->turn)
+			sent |= rank_bit(r);
 	return sent;
 }
 
@@ -130,9 +120,9 @@ static struct outcome_action on_left(const struct outcome_view *view)
 	struct outcome_action action = nothing;
 
 	for (unsigned r = 0; r < view->progress.nranks; r++)
-		if (view->left & ~view->progress.dead & bit(r) &&
+		if (view->left & ~view->progress.dead & rank_bit(r) &&
 		    progress_staged(&view->progress, r) < view->turn)
-			action.mask |= bit(r);
+			action.mask |= rank_bit(r);
 	if (action.mask)
 		action.kind = OUTCOME_BURY;
 	return action;
@@ -154,9 +144,9 @@ static int lost_sender(const struct outcome_view *view)
 		return -1;
 	for (unsigned r = 0; r < view->progress.nranks; r++) {
 		/* A dead rank that staged but never pushed counts as sent: its input is donated. */
-		if (dead & bit(r) && progress_staged(&view->progress, r) >= view->turn)
+		if (dead & rank_bit(r) && progress_staged(&view->progress, r) >= view->turn)
 			return (int)r;
-		if (!(sent & bit(r)) || !view->lost_since_ns[r])
+		if (!(sent & rank_bit(r)) || !view->lost_since_ns[r])
 			continue;
 		if (view->phase == WAIT_GATHER)
 			return (int)r;
@@ -188,7 +178,7 @@ static struct outcome_action on_lost(const struct outcome_view *view)
 	action.kind = OUTCOME_RESCUE;
 	action.from = view->rescue;
 	action.to = rescue_pack(view->turn, attempt, view->self);
-	action.mask = everyone(view) & ~view->progress.dead;
+	action.mask = ranks_below(view->progress.nranks) & ~view->progress.dead;
 	action.rank = lost;
 	return action;
 }
@@ -202,7 +192,7 @@ static bool is_root(const struct outcome_view *view, unsigned rank)
 
 	if (staged == view->progress.done[rank])
 		return true;
-	return !(view->waiting & bit(rank)) && rescue_turn(view->rescue) != staged &&
+	return !(view->waiting & rank_bit(rank)) && rescue_turn(view->rescue) != staged &&
 	       waited_ns(view) >= view->late_ns + 2 * view->grace_ns;
 }
 

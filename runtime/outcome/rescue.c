@@ -62,16 +62,6 @@ struct rescue {
 	struct stash stash; /* one message that is too early: the next chunk's */
 };
 
-static uint64_t bit(unsigned rank)
-{
-	return UINT64_C(1) << rank;
-}
-
-static uint64_t everyone(const struct belay_comm *comm)
-{
-	return comm->nranks == 64 ? UINT64_MAX : bit(comm->nranks) - 1;
-}
-
 struct rescue *rescue_create(struct belay_comm *comm)
 {
 	struct rescue *rescue = calloc(1, sizeof(*rescue));
@@ -109,7 +99,7 @@ static unsigned lowest(uint64_t mask)
 /* Who puts a rank's part into the ring: itself, or for a dead rank the lowest member (donation). */
 static unsigned injector(const struct rescue *rescue, unsigned origin)
 {
-	return rescue->members & bit(origin) ? origin : lowest(rescue->members);
+	return rescue->members & rank_bit(origin) ? origin : lowest(rescue->members);
 }
 
 /* The next member in direction `step`: 1 up, nranks - 1 down. */
@@ -120,7 +110,7 @@ static unsigned ring_neighbour(const struct rescue *rescue, unsigned step)
 
 	do
 		r = (r + step) % n;
-	while (!(rescue->members & bit(r)));
+	while (!(rescue->members & rank_bit(r)));
 	return r;
 }
 
@@ -162,7 +152,7 @@ static void take_own_parts(struct rescue *rescue)
 		 * rank's copy is whole for the same reason: one thread wrote it before it posted (P3). */
 		memcpy(part(rescue, r), region_slot(&comm->region, r, rescue->turn) + rescue->offset,
 		       chunk_bytes(rescue));
-		rescue->have |= bit(r);
+		rescue->have |= rank_bit(r);
 	}
 }
 
@@ -267,7 +257,7 @@ void rescue_cancel(struct rescue *rescue)
 
 void rescue_lose_link(struct rescue *rescue, unsigned peer)
 {
-	if (rescue->active && rescue->members & bit(peer))
+	if (rescue->active && rescue->members & rank_bit(peer))
 		rescue_cancel(rescue);
 }
 
@@ -278,7 +268,7 @@ void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members)
 	if (word != rescue->word && word != 0) {
 		rescue_cancel(rescue);
 		rescue->word = word;
-		if (members & bit(comm->rank))
+		if (members & rank_bit(comm->rank))
 			rescue_begin(rescue, word, members);
 	}
 	if (rescue->active)
@@ -329,11 +319,11 @@ static uint64_t unsent(const struct rescue *rescue)
 static void send_parts(struct rescue *rescue)
 {
 	for (unsigned r = 0; r < rescue->comm->nranks && rescue->active; r++) {
-		if (!(unsent(rescue) & bit(r)))
+		if (!(unsent(rescue) & rank_bit(r)))
 			continue;
 		/* The last one on the way round keeps it. */
 		if (rescue->next == injector(rescue, r) || pass_on(rescue, r))
-			rescue->sent |= bit(r);
+			rescue->sent |= rank_bit(r);
 		else
 			return;
 	}
@@ -364,7 +354,7 @@ static void accept_part(struct rescue *rescue, const struct message *head, const
 	if (head->bytes != chunk_bytes(rescue) || payload_digest(payload, head->bytes) != head->digest)
 		return;
 	memcpy(part(rescue, head->origin), payload, head->bytes);
-	rescue->have |= bit(head->origin);
+	rescue->have |= rank_bit(head->origin);
 }
 
 /* A part may be of this chunk, too early by one, or of an attempt that is over. */
@@ -481,7 +471,7 @@ static bool pushes_are_over(const struct rescue *rescue, const struct stuck_turn
 	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
 
 	for (unsigned r = 0; stuck->region && r < comm->nranks; r++)
-		if (!(dead & bit(r)) && atomic_load_explicit(&comm->control.rank[r].results,
+		if (!(dead & rank_bit(r)) && atomic_load_explicit(&comm->control.rank[r].results,
 							     memory_order_acquire) < rescue->turn)
 			return false;
 	return true;
@@ -546,7 +536,7 @@ void rescue_pump(struct rescue *rescue)
 
 	while (rescue->active && moved) {
 		send_parts(rescue);
-		moved = rescue->active && rescue->have == everyone(rescue->comm) &&
+		moved = rescue->active && rescue->have == ranks_below(rescue->comm->nranks) &&
 			!unsent(rescue) && end_chunk(rescue);
 	}
 }

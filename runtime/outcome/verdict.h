@@ -29,6 +29,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Sets of ranks are 64-bit masks: bit r for rank r. */
+static inline uint64_t rank_bit(unsigned rank)
+{
+	return UINT64_C(1) << rank;
+}
+
+static inline uint64_t ranks_below(unsigned nranks)
+{
+	return nranks >= 64 ? UINT64_MAX : rank_bit(nranks) - 1;
+}
+
 enum verdict_state {
 	VERDICT_NONE = 0,
 	VERDICT_PROPOSED = 1,

@@ -25,11 +25,6 @@
 /* Actions in one look; more would be a livelock in the rules, so go back to poll() in between. */
 #define ACTIONS_MAX 16
 
-static uint64_t bit(unsigned rank)
-{
-	return UINT64_C(1) << rank;
-}
-
 void watcher_kick(struct watcher *watcher)
 {
 	uint64_t one = 1;
@@ -57,10 +52,10 @@ static void view_words(struct watcher *w, struct outcome_view *view)
 		const struct control_rank *rank = &comm->control.rank[r];
 
 		if (atomic_load_explicit(&rank->state, memory_order_acquire) == CONTROL_LEFT)
-			view->left |= bit(r);
+			view->left |= rank_bit(r);
 		/* Relaxed: decides only who is named late. */
 		if (atomic_load_explicit(&rank->missing, memory_order_relaxed))
-			view->waiting |= bit(r);
+			view->waiting |= rank_bit(r);
 	}
 }
 
@@ -220,7 +215,7 @@ static void fill_slots(const struct watcher *w, struct pollfd *slots)
 		short events = 0;
 
 		slots[SLOT_PIDFD + r] = (struct pollfd){
-			.fd = peer && !(w->gone & bit(r)) ? comm->members.pidfd[r] : -1,
+			.fd = peer && !(w->gone & rank_bit(r)) ? comm->members.pidfd[r] : -1,
 			.events = POLLIN,
 		};
 		if (peer && rescue_wants_read(w->rescue, r))
@@ -228,7 +223,7 @@ static void fill_slots(const struct watcher *w, struct pollfd *slots)
 		if (peer && rescue_wants_write(w->rescue, r))
 			events |= POLLOUT;
 		slots[SLOT_LINK + r] = (struct pollfd){
-			.fd = events && !(w->broken & bit(r)) ? comm->members.link[r] : -1,
+			.fd = events && !(w->broken & rank_bit(r)) ? comm->members.link[r] : -1,
 			.events = events,
 		};
 	}
@@ -244,11 +239,11 @@ static void handle_slots(struct watcher *w, const struct pollfd *slots)
 		if (slots[SLOT_LINK + r].revents & (POLLIN | POLLHUP | POLLERR) &&
 		    !rescue_read(w->rescue, r)) {
 			/* Only its pidfd says that a rank is dead (L2). */
-			w->broken |= bit(r);
+			w->broken |= rank_bit(r);
 			rescue_lose_link(w->rescue, r);
 		}
 		if (slots[SLOT_PIDFD + r].revents) {
-			w->gone |= bit(r);
+			w->gone |= rank_bit(r);
 			watcher_note_exit(w, r);
 		}
 	}

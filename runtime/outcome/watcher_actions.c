@@ -10,11 +10,6 @@
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
 
-static uint64_t bit(unsigned rank)
-{
-	return UINT64_C(1) << rank;
-}
-
 uint64_t watcher_rescue_members(const struct belay_comm *comm, uint64_t word)
 {
 	const struct control_rank *beginner = &comm->control.rank[rescue_rank(word)];
@@ -88,7 +83,7 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 		snprintf(cause->text, sizeof(cause->text),
 			 "rank %d (pid %d) %s before it staged seq %" PRIu64
 			 "; its last call was seq %" PRIu64,
-			 rank, pid, view->left & bit((unsigned)rank) ? "left" : "died", named->seq,
+			 rank, pid, view->left & rank_bit((unsigned)rank) ? "left" : "died", named->seq,
 			 last);
 		break;
 	case BELAY_CAUSE_PEER_STUCK:
@@ -209,9 +204,9 @@ static void salvage(struct watcher *w, unsigned dead_rank)
 	uint64_t dead = atomic_load_explicit(&w->comm->control.head->dead, memory_order_acquire);
 	uint64_t live = ~dead;
 
-	if ((unsigned)__builtin_ctzll(live) != w->comm->rank || w->salvaged & bit(dead_rank))
+	if ((unsigned)__builtin_ctzll(live) != w->comm->rank || w->salvaged & rank_bit(dead_rank))
 		return;
-	w->salvaged |= bit(dead_rank);
+	w->salvaged |= rank_bit(dead_rank);
 	trace_salvage(w->comm->trace, dead_rank);
 }
 
@@ -220,7 +215,7 @@ void watcher_note_exit(struct watcher *w, unsigned rank)
 	if (atomic_load_explicit(&w->comm->control.rank[rank].state, memory_order_acquire) ==
 	    CONTROL_LEFT)
 		return;
-	bury(w, bit(rank));
+	bury(w, rank_bit(rank));
 	salvage(w, rank);
 	cause_add(w->comm->causes, NULL, 0, (int)rank, 0, "the process of rank %u has ended", rank);
 }

@@ -41,13 +41,6 @@ struct turn {
 	uint64_t out_offset[BELAY_RANKS_MAX];
 };
 
-static uint64_t others(const struct belay_comm *comm)
-{
-	uint64_t all = comm->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << comm->nranks) - 1;
-
-	return all & ~(UINT64_C(1) << comm->rank);
-}
-
 static uint64_t header_word(uint32_t flag, uint32_t low)
 {
 	return (uint64_t)flag << 32 | low;
@@ -121,7 +114,7 @@ static bool input_arrived(struct belay_comm *comm, struct wait *wait, unsigned r
 	if ((uint32_t)(word >> 32) != t->flag)
 		return false;
 	if ((uint32_t)word != t->call->signature)
-		t->mismatched |= UINT64_C(1) << rank;
+		t->mismatched |= rank_bit(rank);
 	t->in_offset[rank] = header->in_offset;
 	t->out_offset[rank] = header->out_offset;
 	return true;
@@ -173,7 +166,7 @@ static inline void begin_wait(struct belay_comm *comm, struct turn *t, enum wait
 	stuck->turn = t->turn;
 	stuck->seq = call->seq;
 	stuck->pass = call->pass;
-	stuck->missing = others(comm);
+	stuck->missing = comm_others(comm);
 	stuck->output = t->output;
 	stuck->count = t->bytes / call->element_bytes;
 	stuck->dtype = call->dtype;
@@ -261,7 +254,7 @@ static void one_shot(struct belay_comm *comm, struct turn *t)
 		.dtype = t->call->dtype,
 		.op = t->call->op,
 		/* With two ranks each slot has one reader. */
-		.touch = comm->nranks == 2 ? others(comm) : 0,
+		.touch = comm->nranks == 2 ? comm_others(comm) : 0,
 	};
 
 	for (unsigned r = 0; r < comm->nranks; r++)
@@ -303,7 +296,7 @@ static void reduce_slice(struct belay_comm *comm, struct turn *t)
 		.count = length / t->call->element_bytes,
 		.dtype = t->call->dtype,
 		.op = t->call->op,
-		.touch = others(comm),
+		.touch = comm_others(comm),
 	});
 	t->digest += header->digest;
 	if (t->corrupt && someone_fetches && length)

@@ -34,19 +34,12 @@ static uint64_t reduce_alone(const struct call *call, const char *input, char *o
 	});
 }
 
-static uint64_t others(const struct belay_comm *comm)
-{
-	uint64_t all = comm->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << comm->nranks) - 1;
-
-	return all & ~(UINT64_C(1) << comm->rank);
-}
-
 static int gather(struct belay_comm *comm, struct call *call, uint64_t turn, char *output,
 		  size_t bytes)
 {
 	struct wait wait = {
 		.stuck = { .phase = WAIT_GATHER, .turn = turn, .seq = call->seq, .pass = call->pass,
-			   .missing = others(comm), .output = output,
+			   .missing = comm_others(comm), .output = output,
 			   .count = bytes / call->element_bytes, .dtype = call->dtype,
 			   .op = call->op },
 		.arrived = never,
