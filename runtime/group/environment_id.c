@@ -19,7 +19,8 @@ static const char *get(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* A whole number in min..max, decimal digits only. Absent: `absent`, or an error when that is < 0. */
+/* A whole number in min..max, decimal digits only. Absent: `absent`, or an error when that is < 0.
+ */
 static int read_number(const char *name, long min, long max, long absent, long *ret_number,
 		       struct cause_chain *causes)
 {
@@ -43,8 +44,8 @@ static int read_number(const char *name, long min, long max, long absent, long *
 		number = -1;
 	if (number < min || number > max) {
 		cause_add(causes, NULL, 0, -1, 0,
-			  "%s is '%.40s' in the environment: expected a number from %ld to %ld", name,
-			  value, min, max);
+			  "%s is '%.40s' in the environment: expected a number from %ld to %ld",
+			  name, value, min, max);
 		return BELAY_E_SETTING;
 	}
 	*ret_number = number;
@@ -74,8 +75,8 @@ static int check_one_host(long nranks, struct cause_chain *causes)
 
 /*
  * The launcher's name for the job. torchrun calls every job "none" that it was not given a name
- * for, and users copy names such as "100" from manuals, so address and port are added where they are
- * known: they are the same on all ranks of a job and differ between jobs of one host.
+ * for, and users copy names such as "100" from manuals, so address and port are added where they
+ * are known: they are the same on all ranks of a job and differ between jobs of one host.
  */
 static int name_job(const char *job, char *ret_name, size_t size, struct cause_chain *causes)
 {
@@ -95,13 +96,14 @@ static int name_job(const char *job, char *ret_name, size_t size, struct cause_c
 		length = 0;
 	if (length == 0) {
 		cause_add(causes, NULL, 0, -1, 0,
-			  "the job has no name: expected BELAY_JOB, TORCHELASTIC_RUN_ID, or MASTER_ADDR "
-			  "and MASTER_PORT in the environment");
+			  "the job has no name: expected BELAY_JOB, TORCHELASTIC_RUN_ID, or "
+			  "MASTER_ADDR and MASTER_PORT in the environment");
 		return BELAY_E_SETTING;
 	}
 	if ((size_t)length >= size) {
 		cause_add(causes, NULL, 0, -1, 0,
-			  "the name of the job (BELAY_JOB, TORCHELASTIC_RUN_ID, MASTER_ADDR) is %d bytes "
+			  "the name of the job (BELAY_JOB, TORCHELASTIC_RUN_ID, MASTER_ADDR) is %d "
+			  "bytes "
 			  "long: expected less than %zu",
 			  length, size);
 		return BELAY_E_SETTING;
@@ -125,7 +127,8 @@ int environment_id_read(const char *job, struct environment_id *ret_id, struct c
 	if (!status)
 		status = read_number("MASTER_PORT", 0, 65535, 0, &port, causes);
 	if (!status)
-		status = read_number("TORCHELASTIC_RESTART_COUNT", 0, NUMBER_MAX, 0, &restart, causes);
+		status = read_number("TORCHELASTIC_RESTART_COUNT", 0, NUMBER_MAX, 0, &restart,
+				     causes);
 	if (!status)
 		status = name_job(job, name, sizeof(name), causes);
 	if (status)

@@ -10,7 +10,7 @@ struct cause_chain;
 struct environment_id {
 	int rank;
 	int nranks;
-	char meeting[ENVIRONMENT_MEETING_BYTES]; /* where the ranks of this job, in this try, meet */
+	char meeting[ENVIRONMENT_MEETING_BYTES]; /* where this job, in this try, meets */
 };
 
 /*

@@ -21,10 +21,10 @@
 
 #include "runtime/settings.h"
 
-static const uint8_t magic[8] = { 'b', 'e', 'l', 'a', 'y', 0x00, 0xf5, 0x0a };
+static const uint8_t magic[8] = {'b', 'e', 'l', 'a', 'y', 0x00, 0xf5, 0x0a};
 
 #define PREFIX_BYTES 48
-#define CHECKSUM_AT 120
+#define CHECKSUM_AT  120
 
 static void put32(uint8_t *at, uint32_t value)
 {
@@ -40,7 +40,8 @@ static void put64(uint8_t *at, uint64_t value)
 
 static uint32_t get32(const uint8_t *at)
 {
-	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+	       (uint32_t)at[3] << 24;
 }
 
 static uint64_t get64(const uint8_t *at)
@@ -208,8 +209,9 @@ static int world_fits(const struct handshake_message *own, const struct handshak
 		      char *ret_text, size_t size)
 {
 	if (own->nranks != message->nranks) {
-		(void)snprintf(ret_text, size, "the world has %d ranks on rank %d and %d on rank %d",
-			       own->nranks, own->rank, message->nranks, message->rank);
+		(void)snprintf(ret_text, size,
+			       "the world has %d ranks on rank %d and %d on rank %d", own->nranks,
+			       own->rank, message->nranks, message->rank);
 		return 0;
 	}
 	if (message->rank < 0 || message->rank >= own->nranks) {
@@ -234,8 +236,8 @@ static int settings_fit(const struct handshake_message *own,
 	if (own->control_bytes != message->control_bytes ||
 	    own->region_bytes != message->region_bytes) {
 		(void)snprintf(ret_text, size,
-			       "shared memory is %" PRIu64 " + %" PRIu64 " bytes on rank %d and %" PRIu64
-			       " + %" PRIu64 " on rank %d",
+			       "shared memory is %" PRIu64 " + %" PRIu64
+			       " bytes on rank %d and %" PRIu64 " + %" PRIu64 " on rank %d",
 			       own->control_bytes, own->region_bytes, own->rank,
 			       message->control_bytes, message->region_bytes, message->rank);
 		return 0;
@@ -252,7 +254,8 @@ enum handshake_sender handshake_verify(const struct handshake_message *own,
 	if (!versions_fit(own, message, ret_text, size) ||
 	    !world_fits(own, message, ret_text, size))
 		return HANDSHAKE_MISFIT;
-	/* A member whose own start failed says so instead of HELLO, and has no settings to compare. */
+	/* A member whose own start failed says so instead of HELLO, and has no settings to compare.
+	 */
 	if (message->type == HANDSHAKE_FAIL)
 		return HANDSHAKE_MEMBER;
 	if (message->type != HANDSHAKE_HELLO)

@@ -15,22 +15,22 @@
 
 #include "runtime/belay.h"
 
-#define HANDSHAKE_PROTOCOL 1u
+#define HANDSHAKE_PROTOCOL   1u
 #define HANDSHAKE_HEAD_BYTES 128
-#define HANDSHAKE_TEXT_MAX 8192
-#define HANDSHAKE_BYTES_MAX (HANDSHAKE_HEAD_BYTES + HANDSHAKE_TEXT_MAX)
+#define HANDSHAKE_TEXT_MAX   8192
+#define HANDSHAKE_BYTES_MAX  (HANDSHAKE_HEAD_BYTES + HANDSHAKE_TEXT_MAX)
 
 /* Who sends it; the fields it uses besides rank, nranks, pid, secret; attached descriptors. */
 enum handshake_type {
 	HANDSHAKE_HELLO = 1,  /* member: sizes, text = settings that must agree; its own pidfd */
 	HANDSHAKE_SEATED = 2, /* rank 0: mask of ranks that are here; rank 0's pidfd */
 	HANDSHAKE_JOINED = 3, /* rank 0: mask of ranks that are here now */
-	HANDSHAKE_SHARE = 4,  /* rank 0: comm_id, generation, sizes, step, mask bit 0 = there is a region,
-			       * text = why not; control, region, all pidfds in rank order */
-	HANDSHAKE_LINKS = 5,  /* rank 0: step, mask of peers; a socket for each, lowest rank first */
-	HANDSHAKE_READY = 6,  /* member: step is finished here */
-	HANDSHAKE_GO = 7,     /* rank 0: step is finished everywhere */
-	HANDSHAKE_VOTE = 8,   /* member: step, mask of usable paths, text = why not the others */
+	HANDSHAKE_SHARE = 4,  /* rank 0: comm_id, generation, sizes, step, mask bit 0 = there is a
+			       * region, text = why not; control, region, pidfds by rank */
+	HANDSHAKE_LINKS = 5, /* rank 0: step, mask of peers; a socket for each, lowest rank first */
+	HANDSHAKE_READY = 6, /* member: step is finished here */
+	HANDSHAKE_GO = 7,    /* rank 0: step is finished everywhere */
+	HANDSHAKE_VOTE = 8,  /* member: step, mask of usable paths, text = why not the others */
 	HANDSHAKE_ANSWER = 9, /* rank 0: step, mask usable on all, text = all reasons */
 	HANDSHAKE_FAIL = 10   /* either: status, text; the creation is over */
 };
@@ -38,8 +38,8 @@ enum handshake_type {
 struct handshake_message {
 	uint32_t protocol;
 	uint32_t library; /* BELAY_VERSION of the sender */
-	uint32_t type;    /* enum handshake_type */
-	int32_t rank;     /* the sender's; not yet checked against anything by the decoder */
+	uint32_t type;	  /* enum handshake_type */
+	int32_t rank;	  /* the sender's; not yet checked against anything by the decoder */
 	int32_t nranks;
 	uint8_t secret[16];
 	uint64_t pid; /* the sender's, in its own namespace */
@@ -57,15 +57,15 @@ struct handshake_message {
 
 enum handshake_result {
 	HANDSHAKE_OK = 0,
-	HANDSHAKE_GARBAGE = 1,       /* not a message, or a damaged one */
-	HANDSHAKE_OTHER_PROTOCOL = 2 /* only protocol, library, type, rank, nranks, secret are filled */
+	HANDSHAKE_GARBAGE = 1, /* not a message, or a damaged one */
+	HANDSHAKE_OTHER_PROTOCOL = 2 /* only its first 48 bytes are decoded */
 };
 
 /* What the first message of a connection makes of its sender. */
 enum handshake_sender {
-	HANDSHAKE_MEMBER = 0,  /* belongs here */
+	HANDSHAKE_MEMBER = 0,	/* belongs here */
 	HANDSHAKE_STRANGER = 1, /* does not know the secret: no business of the meeting */
-	HANDSHAKE_MISFIT = 2   /* knows the secret, but does not fit: the meeting must fail */
+	HANDSHAKE_MISFIT = 2	/* knows the secret, but does not fit: the meeting must fail */
 };
 
 /* Empties all but protocol and library. */

@@ -78,8 +78,8 @@ void meeting_fault(struct rendezvous *m)
 }
 
 /*
- * How many descriptors below `limit` are open: the limit bounds their numbers, so those above it, from
- * before it was lowered, take no room. -1 when that cannot be looked up.
+ * How many descriptors below `limit` are open: the limit bounds their numbers, so those above it,
+ * from before it was lowered, take no room. -1 when that cannot be looked up.
  */
 static int count_descriptors(uint64_t limit, uint64_t *ret_count)
 {

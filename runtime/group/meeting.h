@@ -16,8 +16,8 @@
  *             READY or VOTE         ------->      for each barrier and agreement
  *                                   <-------      GO or ANSWER
  *
- * A FAIL goes to the host, and from it to all; who gets one returns its status. A closed socket or a
- * pidfd that fires before that is a death, and the host tells all. The same holds at every step.
+ * A FAIL goes to the host, and from it to all; who gets one returns its status. A closed socket or
+ * a pidfd that fires before that is a death, and the host tells all. The same holds at every step.
  */
 #ifndef BELAY_RUNTIME_GROUP_MEETING_H
 #define BELAY_RUNTIME_GROUP_MEETING_H
@@ -33,14 +33,14 @@
 struct rendezvous {
 	struct cause_chain *causes; /* the caller's */
 	const struct faults *faults;
-	struct handshake_message hello; /* what this rank is and wants; the host's measure for others */
-	const char *meeting;	    /* its name; the caller's, during rendezvous_begin() only */
+	struct handshake_message hello; /* what this rank is and wants; the host's measure */
+	const char *meeting; /* its name; the caller's, during rendezvous_begin() only */
 	struct rendezvous_spec spec;
 	int rank;
 	int nranks;
 	uint64_t begin_ns;
 	uint64_t deadline_ns;
-	uint32_t step;	 /* of the exchange that is going on; the same on all ranks */
+	uint32_t step;	     /* of the exchange that is going on; the same on all ranks */
 	uint64_t fault_step; /* see meeting_fault() */
 
 	int unfit; /* 0, or why this rank cannot take part; it still comes, to say so */
@@ -48,13 +48,14 @@ struct rendezvous {
 	int failed;
 	char fail_text[MEETING_FAIL_BYTES];
 
-	/* Host: the sockets of the members. Member: seat 0 leads to the host, the others are unused. */
+	/* Host: the sockets of the members. Member: seat 0 leads to the host, the others are
+	 * unused. */
 	int seat[BELAY_RANKS_MAX];
 	int pid[BELAY_RANKS_MAX]; /* of each rank, in its own namespace; 0: not known */
 	uint64_t joined;	  /* mask of the ranks that are known to be here */
 
-	/* What is handed to the caller. Owned until rendezvous_begin() returns 0; afterwards only the
-	 * pidfds are looked at, until rendezvous_end(). */
+	/* What is handed to the caller. Owned until rendezvous_begin() returns 0; afterwards only
+	 * the pidfds are looked at, until rendezvous_end(). */
 	struct group_members shared;
 };
 
@@ -72,9 +73,9 @@ unsigned long long meeting_allowed_ms(const struct rendezvous *m);
 void meeting_compose(const struct rendezvous *m, enum handshake_type type,
 		     struct handshake_message *ret_message);
 /*
- * Acts out the faults of at=handshake, whose seq counts the steps of the creation: 0 at its begin, 1
- * before this rank can be met, 2 when it is seated (rank 0: when all are), 3 with the memory, 4 with
- * the links, from 5 on before each barrier and agreement, the last before rendezvous_end()'s.
+ * Acts out the faults of at=handshake, whose seq counts the steps of the creation: 0 at its begin,
+ * 1 before this rank can be met, 2 when it is seated (rank 0: when all are), 3 with the memory, 4
+ * with the links, from 5 on before each barrier and agreement, the last before rendezvous_end()'s.
  */
 void meeting_fault(struct rendezvous *m);
 /* Whether the table has room for `needed` descriptors more; 0 or BELAY_E_LIMIT. */
@@ -88,7 +89,8 @@ int meeting_status_of_errno(int error);
  */
 int meeting_fail_group(struct rendezvous *m, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for a failure of this rank alone, whose cause has been added: it is told with its name. */
+/* The same for a failure of this rank alone, whose cause has been added: it is told with its name.
+ */
 int meeting_fail_own(struct rendezvous *m, int status);
 /* Takes a status from outside: what is none of creation's becomes BELAY_E_SYSTEM. */
 int meeting_status_from(int32_t status);
@@ -101,7 +103,8 @@ int host_agree(struct rendezvous *m, uint32_t usable, const char *reason, uint32
 /* Tells every member that the creation is over; does not wait. */
 void host_tell_failure(struct rendezvous *m);
 
-/* meeting_lobby.c: the host's side until all have joined. 0, or a status that all have been told. */
+/* meeting_lobby.c: the host's side until all have joined. 0, or a status that all have been told.
+ */
 int lobby_gather(struct rendezvous *m);
 
 /* meeting_host.c, for the lobby: reads one packet of a seated member. 0: *ret_packet is filled; 1:
@@ -117,7 +120,8 @@ int member_agree(struct rendezvous *m, uint32_t usable, const char *reason, uint
 void member_tell_failure(struct rendezvous *m);
 /*
  * One try to be seated: connects and waits for the answer. 0: seated; 1: try again later (ret_why
- * says what happened); else the creation's failure. Also used by a rank 0 that finds the name taken.
+ * says what happened); else the creation's failure. Also used by a rank 0 that finds the name
+ * taken.
  */
 int member_try(struct rendezvous *m, char *ret_why, size_t size);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's side once all have joined: hands out memory and sockets, leads barriers, spreads failures. */
+/* Rank 0's side once all have joined: hands out memory and sockets, leads barriers, spreads
+ * failures. */
 #include "config.h"
 
 #include <errno.h>
@@ -50,7 +51,8 @@ int host_hear(struct rendezvous *m, int rank, struct packet *ret_packet)
 	if (status == -EPIPE)
 		return host_lost(m, rank);
 	if (status) {
-		cause_add(m->causes, "recvmsg", -status, rank, 0, "cannot understand rank %d", rank);
+		cause_add(m->causes, "recvmsg", -status, rank, 0, "cannot understand rank %d",
+			  rank);
 		return meeting_fail_own(m, meeting_status_of_errno(-status));
 	}
 	if (ret_packet->message.type != HANDSHAKE_FAIL)
@@ -65,9 +67,10 @@ static int stuck(struct rendezvous *m, uint64_t waiting)
 	char ranks[400];
 
 	meeting_list_missing(~waiting, m->nranks, ranks, sizeof(ranks));
-	return meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-				  "of %d ranks these joined but did not go on: %s; waited for %llu ms",
-				  m->nranks, ranks, meeting_allowed_ms(m));
+	return meeting_fail_group(
+		m, BELAY_E_START_TIMEOUT,
+		"of %d ranks these joined but did not go on: %s; waited for %llu ms", m->nranks,
+		ranks, meeting_allowed_ms(m));
 }
 
 /* Sends to one member, waiting for room until the deadline. */
@@ -88,14 +91,16 @@ static int host_send(struct rendezvous *m, int rank, struct handshake_message *m
 			return status < 0 ? status : host_lost(m, rank);
 		}
 		if (error != -EAGAIN && error != -ETOOMANYREFS) {
-			cause_add(m->causes, "sendmsg", -error, -1, 0, "cannot write to rank %d", rank);
+			cause_add(m->causes, "sendmsg", -error, -1, 0, "cannot write to rank %d",
+				  rank);
 			return meeting_fail_own(m, meeting_status_of_errno(-error));
 		}
 		if (clock_now_ns() >= m->deadline_ns && error == -EAGAIN)
 			return stuck(m, UINT64_C(1) << rank);
 		if (clock_now_ns() >= m->deadline_ns) {
-			cause_add(m->causes, "sendmsg", -error, -1, 0,
-				  "RLIMIT_NOFILE is too low for the descriptors that are under way");
+			cause_add(
+				m->causes, "sendmsg", -error, -1, 0,
+				"RLIMIT_NOFILE is too low for the descriptors that are under way");
 			return meeting_fail_own(m, BELAY_E_LIMIT);
 		}
 		packet_pause(RETRY_NS, m->deadline_ns);
@@ -116,8 +121,8 @@ static int take_answer(struct rendezvous *m, int rank, int is_dead, uint64_t *wa
 	packet_discard(&packet); /* members attach nothing from here on */
 	if (packet.message.step != m->step || !(*waiting >> rank & 1))
 		return meeting_fail_group(m, BELAY_E_SYSTEM,
-					  "rank %d (pid %d) is at another step of the meeting", rank,
-					  m->pid[rank]);
+					  "rank %d (pid %d) is at another step of the meeting",
+					  rank, m->pid[rank]);
 	*waiting &= ~(UINT64_C(1) << rank);
 	if (take)
 		take(context, rank, &packet.message);
@@ -132,10 +137,9 @@ static int collect(struct rendezvous *m, uint64_t mask, answer_function take, vo
 	int status = 0;
 
 	for (int i = 0; i < BELAY_RANKS_MAX; i++) {
-		poll[i] = (struct pollfd){ .fd = m->seat[i], .events = POLLIN };
+		poll[i] = (struct pollfd){.fd = m->seat[i], .events = POLLIN};
 		poll[BELAY_RANKS_MAX + i] = (struct pollfd){
-			.fd = m->seat[i] >= 0 ? m->shared.pidfd[i] : -1, .events = POLLIN
-		};
+			.fd = m->seat[i] >= 0 ? m->shared.pidfd[i] : -1, .events = POLLIN};
 	}
 	while (waiting && !status) {
 		int ready = packet_poll(poll, 2 * BELAY_RANKS_MAX, m->deadline_ns);
@@ -207,8 +211,8 @@ static void join_reasons(struct votes *votes, int nranks, char *ret_text, size_t
 		while ((line = strsep(&rest, "\n")) != NULL) {
 			if (!*line || used >= size)
 				continue;
-			used += (size_t)snprintf(ret_text + used, size - used, "rank %d: %s\n", rank,
-						 line);
+			used += (size_t)snprintf(ret_text + used, size - used, "rank %d: %s\n",
+						 rank, line);
 		}
 	}
 }
@@ -224,7 +228,8 @@ int host_agree(struct rendezvous *m, uint32_t usable, const char *reason, uint32
 	if (!votes)
 		return meeting_fail_own(m, BELAY_E_NO_MEMORY);
 	votes->usable = usable;
-	(void)snprintf(votes->reasons[0], sizeof(votes->reasons[0]), "%.500s", reason ? reason : "");
+	(void)snprintf(votes->reasons[0], sizeof(votes->reasons[0]), "%.500s",
+		       reason ? reason : "");
 	status = collect(m, meeting_all(m), take_vote, votes);
 	if (status)
 		goto out;
@@ -329,8 +334,8 @@ static int send_links(struct rendezvous *m, int rank, uint64_t mask, const int *
 }
 
 /*
- * Connects `rank` with every higher rank. A round has at most 2 * (nranks - 1) descriptors under way,
- * and none when it ends: the kernel counts them for each user.
+ * Connects `rank` with every higher rank. A round has at most 2 * (nranks - 1) descriptors under
+ * way, and none when it ends: the kernel counts them for each user.
  */
 static int link_upwards(struct rendezvous *m, int rank)
 {

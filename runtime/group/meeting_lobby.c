@@ -16,11 +16,11 @@
 #include "runtime/cause.h"
 #include "runtime/group/meeting.h"
 
-#define PLACES 16
-#define PLACE_NS UINT64_C(1000000000)
-#define BACKLOG 128
+#define PLACES		 16
+#define PLACE_NS	 UINT64_C(1000000000)
+#define BACKLOG		 128
 #define ACCEPTED_AT_ONCE 32
-#define RETRY_NS UINT64_C(20000000)
+#define RETRY_NS	 UINT64_C(20000000)
 /* How long a failed meeting stays to tell those who are not here yet. */
 #define LATE_NS UINT64_C(1000000000)
 
@@ -36,7 +36,8 @@ struct lobby {
 	struct place place[PLACES];
 };
 
-/* What lobby_turn() polls; places and seats that are empty stand there as -1, which poll() skips. */
+/* What lobby_turn() polls; places and seats that are empty stand there as -1, which poll() skips.
+ */
 struct lobby_poll {
 	struct pollfd listener;
 	struct pollfd place[PLACES];
@@ -70,8 +71,8 @@ static int listen_at(const char *meeting, int *ret_error)
 }
 
 /*
- * The name may still be taken by a process that is being killed: then wait. If a live meeting of our
- * own has it, rank 0 is there twice: knock as everybody does, and be refused, with all of them.
+ * The name may still be taken by a process that is being killed: then wait. If a live meeting of
+ * our own has it, rank 0 is there twice: knock as everybody does, and be refused, with all of them.
  */
 static int lobby_open(struct lobby *lobby)
 {
@@ -119,7 +120,8 @@ static void tell_joined(struct rendezvous *m, int newcomer)
 	message.mask = m->joined;
 	for (int rank = 1; rank < m->nranks; rank++)
 		if (rank != newcomer && m->seat[rank] >= 0)
-			(void)packet_send(m->seat[rank], &message, NULL, 0); /* only for its texts */
+			/* One that is lost costs only a name in a message. */
+			(void)packet_send(m->seat[rank], &message, NULL, 0);
 }
 
 /* Gives the sender of `hello` its seat; takes fd and the pidfd. */
@@ -152,7 +154,8 @@ static void turn_away(struct lobby *lobby, int fd, const struct packet *packet)
 	lobby->told |= bit;
 }
 
-/* A member whose first message has been verified. 1: fd is seated; 0: done with fd, go on; else failed. */
+/* A member whose first message has been verified. 1: fd is seated; 0: done with fd, go on; else
+ * failed. */
 static int receive_member(struct rendezvous *m, int fd, struct packet *packet)
 {
 	const struct handshake_message *message = &packet->message;
@@ -161,10 +164,9 @@ static int receive_member(struct rendezvous *m, int fd, struct packet *packet)
 		return meeting_fail_group(m, meeting_status_from(message->status), "%.700s",
 					  message->text);
 	if (m->joined >> message->rank & 1) {
-		int status = meeting_fail_group(m, BELAY_E_REFUSED,
-						"rank %d is taken twice: by pid %d and by pid %d",
-						message->rank, m->pid[message->rank],
-						(int)message->pid);
+		int status = meeting_fail_group(
+			m, BELAY_E_REFUSED, "rank %d is taken twice: by pid %d and by pid %d",
+			message->rank, m->pid[message->rank], (int)message->pid);
 
 		send_failure(m, fd, status, m->fail_text);
 		return status;
@@ -260,8 +262,7 @@ static int accept_some(struct lobby *lobby)
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 			int error = errno;
 
-			cause_add(m->causes, "accept4", error, -1, 0,
-				  "cannot let another rank in");
+			cause_add(m->causes, "accept4", error, -1, 0, "cannot let another rank in");
 			return meeting_fail_own(m, BELAY_E_LIMIT);
 		}
 		if (fd < 0)
@@ -271,7 +272,7 @@ static int accept_some(struct lobby *lobby)
 			continue;
 		}
 		place = make_room(lobby);
-		*place = (struct place){ .fd = fd, .since_ns = clock_now_ns() };
+		*place = (struct place){.fd = fd, .since_ns = clock_now_ns()};
 		status = hear_place(lobby, place); /* mostly its message is here already */
 	}
 	return status;
@@ -299,16 +300,16 @@ static void fill_poll(const struct lobby *lobby, struct lobby_poll *poll)
 {
 	const struct rendezvous *m = lobby->m;
 
-	poll->listener = (struct pollfd){ .fd = lobby->listener, .events = POLLIN };
+	poll->listener = (struct pollfd){.fd = lobby->listener, .events = POLLIN};
 	for (int i = 0; i < PLACES; i++)
-		poll->place[i] = (struct pollfd){ .fd = lobby->place[i].fd, .events = POLLIN };
+		poll->place[i] = (struct pollfd){.fd = lobby->place[i].fd, .events = POLLIN};
 	for (int i = 0; i < BELAY_RANKS_MAX; i++) {
 		/* After a failure the seated ones have been told and are of no interest. */
 		int fd = m->failed ? -1 : m->seat[i];
 		int life = fd >= 0 ? m->shared.pidfd[i] : -1;
 
-		poll->seat[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
-		poll->life[i] = (struct pollfd){ .fd = life, .events = POLLIN };
+		poll->seat[i] = (struct pollfd){.fd = fd, .events = POLLIN};
+		poll->life[i] = (struct pollfd){.fd = life, .events = POLLIN};
 	}
 }
 
@@ -321,8 +322,8 @@ static int hear_seat(struct rendezvous *m, int rank, int is_dead)
 	if (status == 0) {
 		packet_discard(&packet);
 		status = meeting_fail_group(m, BELAY_E_SYSTEM,
-					    "rank %d (pid %d) spoke out of turn in the meeting", rank,
-					    m->pid[rank]);
+					    "rank %d (pid %d) spoke out of turn in the meeting",
+					    rank, m->pid[rank]);
 	}
 	if (status == 1)
 		status = is_dead ? host_lost(m, rank) : 0;
@@ -387,16 +388,17 @@ static int wait_for_all(struct lobby *lobby)
 		char missing[400];
 
 		meeting_list_missing(m->joined, m->nranks, missing, sizeof(missing));
-		status = meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-					    "of %d ranks these did not join: %s; waited for %llu ms",
-					    m->nranks, missing, meeting_allowed_ms(m));
+		status =
+			meeting_fail_group(m, BELAY_E_START_TIMEOUT,
+					   "of %d ranks these did not join: %s; waited for %llu ms",
+					   m->nranks, missing, meeting_allowed_ms(m));
 	}
 	return status;
 }
 
 int lobby_gather(struct rendezvous *m)
 {
-	struct lobby lobby = { .m = m, .listener = -1 };
+	struct lobby lobby = {.m = m, .listener = -1};
 	int status;
 
 	for (int i = 0; i < PLACES; i++)

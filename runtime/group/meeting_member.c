@@ -13,7 +13,7 @@
 #include "runtime/group/meeting.h"
 
 #define RETRY_FIRST_NS UINT64_C(1000000)
-#define RETRY_MOST_NS UINT64_C(20000000)
+#define RETRY_MOST_NS  UINT64_C(20000000)
 /* A rank that finds the name taken waits this long for a word from who has it. */
 #define ANSWER_NS UINT64_C(2000000000)
 /*
@@ -73,8 +73,8 @@ static int host_is_late(struct rendezvous *m)
 /* Waits until the host's socket can be read. 0, or the failure. */
 static int wait_for_host(struct rendezvous *m)
 {
-	struct pollfd poll[2] = { { .fd = m->seat[0], .events = POLLIN },
-				  { .fd = m->shared.pidfd[0], .events = POLLIN } };
+	struct pollfd poll[2] = {{.fd = m->seat[0], .events = POLLIN},
+				 {.fd = m->shared.pidfd[0], .events = POLLIN}};
 	int ready = packet_poll(poll, 2, patience_end(m));
 
 	if (ready == 0)
@@ -178,7 +178,7 @@ static int connect_to(struct rendezvous *m, char *ret_why, size_t size)
 {
 	struct sockaddr_un address;
 	socklen_t length = meeting_address(m->meeting, &address);
-	struct ucred peer = { .uid = (uid_t)-1 };
+	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t peer_bytes = sizeof(peer);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -201,7 +201,7 @@ static int connect_to(struct rendezvous *m, char *ret_why, size_t size)
 /* Waits for the answer to a HELLO: a packet (0), nothing (1), or a failure of this rank's own. */
 static int first_word(struct rendezvous *m, struct packet *ret_packet, char *ret_why, size_t size)
 {
-	struct pollfd poll = { .fd = m->seat[0], .events = POLLIN };
+	struct pollfd poll = {.fd = m->seat[0], .events = POLLIN};
 	uint64_t end_ns = clock_now_ns() + ANSWER_NS;
 	int status;
 
@@ -226,7 +226,8 @@ static int other_protocol(struct rendezvous *m, const struct handshake_message *
 	char why[600] = "";
 
 	(void)handshake_verify(&m->hello, message, HANDSHAKE_OTHER_PROTOCOL, why, sizeof(why));
-	return meeting_fail_group(m, BELAY_E_REFUSED, "%s", *why ? why : "rank 0 speaks another protocol");
+	return meeting_fail_group(m, BELAY_E_REFUSED, "%s",
+				  *why ? why : "rank 0 speaks another protocol");
 }
 
 /* The host's answer. 0: seated; 1: it is not our host after all; else failed. */
@@ -277,10 +278,11 @@ static int nobody_there(struct rendezvous *m, const char *why)
 {
 	if (m->unfit)
 		return m->unfit;
-	return meeting_fail_group(m, BELAY_E_START_TIMEOUT,
-				  "of %d ranks these did not join: 0; rank %d waited for %llu ms at "
-				  "'%.200s': %s",
-				  m->nranks, m->rank, meeting_allowed_ms(m), m->meeting, why);
+	return meeting_fail_group(
+		m, BELAY_E_START_TIMEOUT,
+		"of %d ranks these did not join: 0; rank %d waited for %llu ms at "
+		"'%.200s': %s",
+		m->nranks, m->rank, meeting_allowed_ms(m), m->meeting, why);
 }
 
 static int join(struct rendezvous *m)

@@ -21,11 +21,11 @@ struct cgroup_files {
 	const char *active;
 };
 
-static const struct cgroup_files version_2 = { "", "memory.max", "memory.current", "inactive_file ",
-					       "active_file " };
-static const struct cgroup_files version_1 = { "/memory", "memory.limit_in_bytes",
-					       "memory.usage_in_bytes", "total_inactive_file ",
-					       "total_active_file " };
+static const struct cgroup_files version_2 = {"", "memory.max", "memory.current", "inactive_file ",
+					      "active_file "};
+static const struct cgroup_files version_1 = {"/memory", "memory.limit_in_bytes",
+					      "memory.usage_in_bytes", "total_inactive_file ",
+					      "total_active_file "};
 
 /* Reads a small file as text; 0 or -1. */
 static int read_text(const char *path, char *ret_text, size_t size)
@@ -150,13 +150,13 @@ static void look_at_machine(const char *proc, struct memory_room *room)
 	if (kib == 0 || kib * 1024 >= room->bytes)
 		return;
 	room->bytes = kib * 1024;
-	(void)snprintf(room->where, sizeof(room->where), "the machine (%" PRIu64 " bytes available)",
-		       room->bytes);
+	(void)snprintf(room->where, sizeof(room->where),
+		       "the machine (%" PRIu64 " bytes available)", room->bytes);
 }
 
 void memory_room_find_at(const char *proc, const char *cgroup, struct memory_room *ret_room)
 {
-	struct memory_room room = { .bytes = UINT64_MAX };
+	struct memory_room room = {.bytes = UINT64_MAX};
 	char path[600], text[4096], *rest = text, *line;
 
 	look_at_machine(proc, &room);

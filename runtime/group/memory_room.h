@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 struct memory_room {
-	uint64_t bytes;  /* room left at the narrowest place; UINT64_MAX when no bound is known */
-	char where[400]; /* that place, for a person: "memory cgroup /a/b (limit 10 bytes, 7 in use)" */
-	int is_cgroup;   /* 1: a cgroup's limit; 0: the machine's memory */
+	uint64_t bytes;	 /* room left at the narrowest place; UINT64_MAX when no bound is known */
+	char where[400]; /* that place, for a person: "memory cgroup /a/b (limit 10 bytes, 7 in
+			    use)" */
+	int is_cgroup;	 /* 1: a cgroup's limit; 0: the machine's memory */
 };
 
 /* Looks at every memory cgroup above this process (version 1 and 2) and at the machine. */

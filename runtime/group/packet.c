@@ -33,8 +33,8 @@ int packet_send(int fd, struct handshake_message *message, const int *fds, size_
 {
 	uint8_t bytes[HANDSHAKE_BYTES_MAX];
 	union control control;
-	struct iovec part = { .iov_base = bytes };
-	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct iovec part = {.iov_base = bytes};
+	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
 	ssize_t sent;
 
 	message->ndescriptors = (uint32_t)nfds;
@@ -94,13 +94,16 @@ int packet_receive(int fd, struct packet *ret_packet)
 {
 	uint8_t bytes[HANDSHAKE_BYTES_MAX + 1]; /* one more: a longer message is seen to be so */
 	union control control;
-	struct iovec part = { .iov_base = bytes, .iov_len = sizeof(bytes) };
-	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
-				 .msg_controllen = sizeof(control.bytes) };
+	struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct msghdr header = {.msg_iov = &part,
+				.msg_iovlen = 1,
+				.msg_control = control.bytes,
+				.msg_controllen = sizeof(control.bytes)};
 	ssize_t got;
 	int status;
 
-	/* A peer that closed with our message unread leaves ECONNRESET once, before what it sent. */
+	/* A peer that closed with our message unread leaves ECONNRESET once, before what it sent.
+	 */
 	do
 		got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (got < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -113,7 +116,8 @@ int packet_receive(int fd, struct packet *ret_packet)
 	return status;
 }
 
-/* ppoll() of the entries that are there: it refuses arrays longer than RLIMIT_NOFILE, holes and all. */
+/* ppoll() of the entries that are there: it refuses arrays longer than RLIMIT_NOFILE, holes and
+ * all. */
 static int poll_once(struct pollfd *fds, size_t count, const struct timespec *left)
 {
 	struct pollfd dense[PACKET_POLL_MAX];
@@ -135,8 +139,8 @@ int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns)
 	for (;;) {
 		uint64_t now_ns = clock_now_ns();
 		uint64_t left_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
-		struct timespec left = { .tv_sec = (time_t)(left_ns / NS_PER_SECOND),
-					 .tv_nsec = (long)(left_ns % NS_PER_SECOND) };
+		struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_SECOND),
+					.tv_nsec = (long)(left_ns % NS_PER_SECOND)};
 		int ready = poll_once(fds, count, &left);
 
 		if (ready > 0)

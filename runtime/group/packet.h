@@ -44,8 +44,8 @@ void packet_discard(struct packet *packet);
 /* Most entries of packet_poll(): a listener, some places, a socket and a pidfd of each rank. */
 #define PACKET_POLL_MAX (2 * BELAY_RANKS_MAX + 32)
 
-/* poll() until deadline_ns (CLOCK_MONOTONIC); entries with fd -1 are skipped. Returns how many are ready, 0 at the
- * deadline, or a negative errno. */
+/* poll() until deadline_ns (CLOCK_MONOTONIC); entries with fd -1 are skipped. Returns how many are
+ * ready, 0 at the deadline, or a negative errno. */
 int packet_poll(struct pollfd *fds, size_t count, uint64_t deadline_ns);
 
 /* Sleeps for pause_ns, but not past deadline_ns. */

@@ -87,7 +87,8 @@ static int prepare(struct rendezvous *m)
 	return status ? status : open_own_pidfd(m);
 }
 
-static struct rendezvous *meeting_new(const struct rendezvous_spec *spec, struct cause_chain *causes)
+static struct rendezvous *meeting_new(const struct rendezvous_spec *spec,
+				      struct cause_chain *causes)
 {
 	struct rendezvous *m = calloc(1, sizeof(*m));
 
@@ -148,8 +149,8 @@ int rendezvous_barrier(struct rendezvous *m)
 	return m->rank == 0 ? host_barrier(m) : member_barrier(m);
 }
 
-int rendezvous_agree(struct rendezvous *m, uint32_t usable, const char *reason, uint32_t *ret_usable,
-		     char *ret_reasons, size_t size)
+int rendezvous_agree(struct rendezvous *m, uint32_t usable, const char *reason,
+		     uint32_t *ret_usable, char *ret_reasons, size_t size)
 {
 	if (m->failed)
 		return m->failed;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three signals threaten who uses shared memory, and each is met by an error before it can come:
+ * What can kill a user of shared memory, and what makes it an error before it comes:
  *   SIGXFSZ  growing a file over RLIMIT_FSIZE       -> the limit is compared first
  *   SIGBUS   touching a page that cannot be had      -> pages are reserved by fallocate()
- *   SIGBUS   touching a page past the end of file    -> the size is sealed, and checked by who maps it
- * and the OOM killer by looking at the memory cgroups before reserving.
+ *   SIGBUS   touching a page past the end of file    -> the size is sealed, and checked at mapping
+ *   SIGKILL  the OOM killer                          -> the memory cgroups are looked at first
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
 #endif
 
-/* Reserved by one fallocate(): some 0.5 ms, so that even a signal each millisecond lets it finish. */
+/* Reserved by one fallocate(): some 0.5 ms, less than between signals of a usual timer. */
 #define RESERVE_STEP_BYTES ((size_t)1 << 20)
 
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -39,7 +39,8 @@ static int check_file_limit(size_t bytes, struct cause_chain *causes)
 	    bytes <= limit.rlim_cur)
 		return 0;
 	cause_add(causes, NULL, 0, -1, 0,
-		  "shared memory needs %zu bytes in one file, RLIMIT_FSIZE (ulimit -f) allows %" PRIu64,
+		  "shared memory needs %zu bytes in one file, RLIMIT_FSIZE (ulimit -f) allows "
+		  "%" PRIu64,
 		  bytes, (uint64_t)limit.rlim_cur);
 	return BELAY_E_LIMIT;
 }
@@ -115,7 +116,8 @@ int shared_memory_reserve(int fd, size_t offset, size_t bytes, struct cause_chai
 	error = reserve(fd, offset, bytes);
 	if (!error)
 		return 0;
-	cause_add(causes, "fallocate", error, -1, 0, "cannot reserve %zu bytes of shared memory", bytes);
+	cause_add(causes, "fallocate", error, -1, 0, "cannot reserve %zu bytes of shared memory",
+		  bytes);
 	return status_of_errno(error);
 }
 
@@ -145,16 +147,17 @@ static int furnish(int fd, size_t bytes, size_t stride, size_t reserved, const c
 	return fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
-int shared_memory_create(const char *name, size_t bytes, size_t stride, size_t reserved, int *ret_fd,
-			 struct cause_chain *causes)
+int shared_memory_create(const char *name, size_t bytes, size_t stride, size_t reserved,
+			 int *ret_fd, struct cause_chain *causes)
 {
 	const char *call = "memfd_create";
 	size_t strides;
 	int error, fd, status;
 
 	if (bytes == 0 || bytes > PTRDIFF_MAX || reserved > (stride ? stride : bytes)) {
-		cause_add(causes, NULL, 0, -1, 0, "shared memory of %zu bytes, %zu of each %zu reserved",
-			  bytes, reserved, stride);
+		cause_add(causes, NULL, 0, -1, 0,
+			  "shared memory of %zu bytes, %zu of each %zu reserved", bytes, reserved,
+			  stride);
 		return BELAY_E_ARGUMENT;
 	}
 	stride = stride ? stride : bytes;
@@ -168,7 +171,8 @@ int shared_memory_create(const char *name, size_t bytes, size_t stride, size_t r
 	fd = open_memfd(name);
 	error = fd < 0 ? errno : furnish(fd, bytes, stride, reserved, &call);
 	if (error) {
-		cause_add(causes, call, error, -1, 0, "cannot make shared memory of %zu bytes", bytes);
+		cause_add(causes, call, error, -1, 0, "cannot make shared memory of %zu bytes",
+			  bytes);
 		if (fd >= 0)
 			(void)close(fd); /* it goes in any case */
 		return status_of_errno(error);
@@ -190,7 +194,8 @@ int shared_memory_map(int fd, size_t bytes, void **ret_memory, struct cause_chai
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS || (size_t)info.st_size != bytes) {
 		cause_add(causes, NULL, 0, -1, 0,
-			  "shared memory is %lld bytes with seals %#x; expected %zu bytes of sealed size",
+			  "shared memory is %lld bytes with seals %#x; expected %zu bytes of "
+			  "sealed size",
 			  (long long)info.st_size, (unsigned int)seals, bytes);
 		return BELAY_E_SYSTEM;
 	}
@@ -198,7 +203,8 @@ int shared_memory_map(int fd, size_t bytes, void **ret_memory, struct cause_chai
 	if (memory == MAP_FAILED) {
 		int error = errno;
 
-		cause_add(causes, "mmap", error, -1, 0, "cannot map %zu bytes of shared memory", bytes);
+		cause_add(causes, "mmap", error, -1, 0, "cannot map %zu bytes of shared memory",
+			  bytes);
 		return status_of_errno(error);
 	}
 	*ret_memory = memory;

@@ -19,12 +19,12 @@
 
 #include "runtime/group/handshake.h"
 
-#define ID_FORMAT 1
-#define SECRET_AT 16
-#define NAME_AT 32
+#define ID_FORMAT   1
+#define SECRET_AT   16
+#define NAME_AT	    32
 #define CHECKSUM_AT 120
 
-static const unsigned char magic[8] = { 'b', 'e', 'l', 'a', 'y', '-', 'i', 'd' };
+static const unsigned char magic[8] = {'b', 'e', 'l', 'a', 'y', '-', 'i', 'd'};
 
 /* As bytes: the ranks need not run the same kind of machine code. */
 static void checksum(const unsigned char *bytes, unsigned char ret_checksum[8])
@@ -37,7 +37,7 @@ static void checksum(const unsigned char *bytes, unsigned char ret_checksum[8])
 
 int belay_unique_id_create(struct belay_unique_id *ret_id)
 {
-	struct belay_unique_id id = { { 0 } };
+	struct belay_unique_id id = {{0}};
 
 	if (!ret_id)
 		return BELAY_E_ARGUMENT;

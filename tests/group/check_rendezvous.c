@@ -55,12 +55,12 @@ static void assert_failed(const struct rank_report *report, int rank, int status
 	ck_assert_msg(report->done, "rank %d did not end", rank);
 	ck_assert_msg(report->status == status, "rank %d: %s, not %s: %s", rank,
 		      belay_status_name(report->status), belay_status_name(status), report->causes);
-	ck_assert_msg(strstr(report->causes, text) != NULL, "rank %d does not say '%s': %s", rank, text,
-		      report->causes);
+	ck_assert_msg(strstr(report->causes, text) != NULL, "rank %d does not say '%s': %s", rank,
+		      text, report->causes);
 	ck_assert_int_eq(report->leaked, 0);
 }
 
-static const int sizes[] = { 1, 2, 3, 4, 8 };
+static const int sizes[] = {1, 2, 3, 4, 8};
 
 START_TEST(ranks_meet_and_are_all_connected)
 {
@@ -162,7 +162,7 @@ START_TEST(two_meetings_at_once_do_not_see_each_other)
 END_TEST
 
 /* Three groups of four at once, each without another rank. */
-static const int absent[] = { 3, 1, 0 };
+static const int absent[] = {3, 1, 0};
 
 START_TEST(a_missing_rank_is_named_on_all_ranks_when_the_time_is_over)
 {
@@ -176,11 +176,13 @@ START_TEST(a_missing_rank_is_named_on_all_ranks_when_the_time_is_over)
 		for (int i = 0; i < 4; i++) {
 			plans[group][i].timeout_ms = 1500;
 			if (i != absent[group])
-				pids[group][i] = rank_start(&plans[group][i], &reports[4 * group + i]);
+				pids[group][i] =
+					rank_start(&plans[group][i], &reports[4 * group + i]);
 		}
 	}
 	for (int group = 0; group < COUNT(absent); group++) {
-		(void)snprintf(text, sizeof(text), "of 4 ranks these did not join: %d", absent[group]);
+		(void)snprintf(text, sizeof(text), "of 4 ranks these did not join: %d",
+			       absent[group]);
 		for (int i = 0; i < 4; i++) {
 			const struct rank_report *report = &reports[4 * group + i];
 
@@ -229,9 +231,9 @@ START_TEST(a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name)
 				continue;
 			}
 			assert_failed(report, i, BELAY_E_START_TIMEOUT,
-				      step >= 2	   ? name
-				      : killed ? "did not join: 1"
-					       : "did not join: 0");
+				      step >= 2 ? name
+				      : killed	? "did not join: 1"
+						: "did not join: 0");
 			if (step >= 2)
 				ck_assert_uint_lt(report->elapsed_ms, 10000);
 		}
@@ -302,9 +304,10 @@ static const struct {
 	enum difference difference;
 	const char *text;
 } differences[] = {
-	{ OTHER_NRANKS, "the world has 3 ranks on rank 0 and 4 on rank 1" },
-	{ OTHER_SETTINGS, "settings differ between rank 0 and rank 1: BELAY_LATE_MS: 10 against 20" },
-	{ OTHER_REGION, "shared memory is 65536 + 1048576 bytes on rank 0 and 65536 + 2097152 on rank 1" },
+	{OTHER_NRANKS, "the world has 3 ranks on rank 0 and 4 on rank 1"},
+	{OTHER_SETTINGS, "settings differ between rank 0 and rank 1: BELAY_LATE_MS: 10 against 20"},
+	{OTHER_REGION,
+	 "shared memory is 65536 + 1048576 bytes on rank 0 and 65536 + 2097152 on rank 1"},
 };
 
 START_TEST(other_settings_fail_the_creation_on_all_ranks_with_both_values)
@@ -353,7 +356,7 @@ START_TEST(a_rank_outside_the_world_is_refused_at_once)
 {
 	struct rank_plan plan = rank_plan(0, 2);
 	struct rank_report *report = reports_new(1);
-	static const int bad[][2] = { { 2, 2 }, { -1, 2 }, { 0, 0 }, { 0, 65 }, { 64, 64 } };
+	static const int bad[][2] = {{2, 2}, {-1, 2}, {0, 0}, {0, 65}, {64, 64}};
 
 	for (int i = 0; i < COUNT(bad); i++) {
 		plan.rank = bad[i][0];
@@ -436,7 +439,8 @@ START_TEST(a_control_segment_that_cannot_be_had_fails_all_ranks)
 	plans[0].fsize = 4096;
 	ranks_run(plans, reports, 3);
 	for (int i = 0; i < 3; i++)
-		assert_failed(&reports[i], i, BELAY_E_LIMIT, "RLIMIT_FSIZE (ulimit -f) allows 4096");
+		assert_failed(&reports[i], i, BELAY_E_LIMIT,
+			      "RLIMIT_FSIZE (ulimit -f) allows 4096");
 }
 END_TEST
 
@@ -471,7 +475,8 @@ START_TEST(any_number_of_descriptors_gives_an_end)
 		for (int i = 0; i < 2; i++) {
 			pair[i].timeout_ms = 800;
 			pair[i].nofile = descriptor_limit_for(extra);
-			pids[extra - FROM][i] = rank_start(&pair[i], &reports[2 * (extra - FROM) + i]);
+			pids[extra - FROM][i] =
+				rank_start(&pair[i], &reports[2 * (extra - FROM) + i]);
 		}
 	}
 	for (int k = 0; k < 2 * (TO - FROM); k++) {
@@ -578,7 +583,8 @@ static TCase *failures(void)
 
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, a_missing_rank_is_named_on_all_ranks_when_the_time_is_over);
-	tcase_add_loop_test(c, a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name, 0, 2);
+	tcase_add_loop_test(c, a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name,
+			    0, 2);
 	tcase_add_loop_test(c, a_death_is_seen_though_a_child_keeps_the_sockets, 0, 2);
 	tcase_add_test(c, a_stopped_rank_is_named_when_the_time_is_over);
 	tcase_add_loop_test(c, a_rank_taken_twice_fails_the_creation_on_all_ranks, 0, 2);
@@ -589,7 +595,8 @@ static TCase *failures(void)
 	tcase_add_loop_test(c, a_failure_at_the_end_reaches_all_ranks_with_its_cause, 0, 3);
 	tcase_add_loop_test(c, a_rank_that_failed_before_the_meeting_can_tell_the_others, 0, 2);
 	tcase_add_test(c, a_control_segment_that_cannot_be_had_fails_all_ranks);
-	tcase_add_loop_test(c, too_few_descriptors_are_an_error_with_both_numbers_on_all_ranks, 0, 2);
+	tcase_add_loop_test(c, too_few_descriptors_are_an_error_with_both_numbers_on_all_ranks, 0,
+			    2);
 	tcase_add_test(c, any_number_of_descriptors_gives_an_end);
 	tcase_add_test(c, groups_killed_at_random_moments_leave_nothing);
 	return c;

@@ -28,8 +28,12 @@
 struct rank_plan rank_plan(int rank, int nranks)
 {
 	static int serial;
-	struct rank_plan plan = { .rank = rank, .nranks = nranks, .agree_text = "BELAY_LATE_MS=10\n",
-				  .timeout_ms = 20000, .region_bytes = 1 << 20, .usable = 0xe };
+	struct rank_plan plan = {.rank = rank,
+				 .nranks = nranks,
+				 .agree_text = "BELAY_LATE_MS=10\n",
+				 .timeout_ms = 20000,
+				 .region_bytes = 1 << 20,
+				 .usable = 0xe};
 
 	if (rank == 0)
 		serial++;
@@ -40,8 +44,8 @@ struct rank_plan rank_plan(int rank, int nranks)
 
 struct rank_report *reports_new(int count)
 {
-	void *memory = mmap(NULL, (size_t)count * sizeof(struct rank_report), PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(NULL, (size_t)count * sizeof(struct rank_report),
+			    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -92,7 +96,7 @@ static int try_links(const struct rank_plan *plan, const struct group_members *m
 		if (i != plan->rank)
 			(void)send(members->link[i], &plan->rank, sizeof(int), MSG_NOSIGNAL);
 	for (int i = 0; i < plan->nranks; i++) {
-		struct pollfd poll = { .fd = members->link[i], .events = POLLIN };
+		struct pollfd poll = {.fd = members->link[i], .events = POLLIN};
 		int got = -1;
 
 		if (i != plan->rank &&
@@ -134,10 +138,11 @@ static int go_through(const struct rank_plan *plan, struct rendezvous *meeting,
 		(void)raise(SIGSTOP);
 	status = use_memory(plan, members, causes);
 
-	report->not_cloexec = lacks_cloexec(members->control_fd) + lacks_cloexec(members->region_fd);
+	report->not_cloexec =
+		lacks_cloexec(members->control_fd) + lacks_cloexec(members->region_fd);
 	for (int i = 0; i < plan->nranks; i++)
-		report->not_cloexec += lacks_cloexec(members->pidfd[i]) +
-				       lacks_cloexec(members->link[i]);
+		report->not_cloexec +=
+			lacks_cloexec(members->pidfd[i]) + lacks_cloexec(members->link[i]);
 	if (!plan->skip_links)
 		report->links_tried = try_links(plan, members);
 	report->region_fd_given = members->region_fd >= 0;
@@ -159,18 +164,24 @@ static int go_through(const struct rank_plan *plan, struct rendezvous *meeting,
 
 void rank_run(const struct rank_plan *plan, struct rank_report *report)
 {
-	struct cause_config config = { .level = BELAY_LOG_OFF, .rank = plan->rank };
+	struct cause_config config = {.level = BELAY_LOG_OFF, .rank = plan->rank};
 	struct cause_chain *causes = cause_chain_create(&config);
 	uint64_t begin_ns = clock_now_ns();
 	int before = count_open_descriptors();
-	struct faults faults = { 0 };
+	struct faults faults = {0};
 	struct group_members members;
 	struct rendezvous *meeting;
 	struct rendezvous_spec spec = {
-		.meeting = plan->meeting, .rank = plan->rank, .nranks = plan->nranks,
-		.agree_text = plan->agree_text, .control_bytes = CONTROL_BYTES,
-		.region_bytes = plan->region_bytes, .region_stride = plan->region_bytes / 4,
-		.region_reserved = 4096, .faults = &faults, .unfit = plan->unfit,
+		.meeting = plan->meeting,
+		.rank = plan->rank,
+		.nranks = plan->nranks,
+		.agree_text = plan->agree_text,
+		.control_bytes = CONTROL_BYTES,
+		.region_bytes = plan->region_bytes,
+		.region_stride = plan->region_bytes / 4,
+		.region_reserved = 4096,
+		.faults = &faults,
+		.unfit = plan->unfit,
 		.deadline_ns = begin_ns + plan->timeout_ms * 1000000,
 	};
 
@@ -199,8 +210,9 @@ static void on_alarm(int signal_number)
 /* A handler without SA_RESTART: every blocking call is interrupted. */
 static void start_storm(void)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct itimerval every_ms = { .it_interval = { .tv_usec = 1000 }, .it_value = { .tv_usec = 1000 } };
+	struct sigaction action = {.sa_handler = on_alarm};
+	struct itimerval every_ms = {.it_interval = {.tv_usec = 1000},
+				     .it_value = {.tv_usec = 1000}};
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &every_ms, NULL);
@@ -217,12 +229,12 @@ pid_t rank_start(const struct rank_plan *plan, struct rank_report *report)
 	else
 		alarm(CHILD_SECONDS);
 	if (plan->nofile) {
-		struct rlimit limit = { .rlim_cur = plan->nofile, .rlim_max = plan->nofile };
+		struct rlimit limit = {.rlim_cur = plan->nofile, .rlim_max = plan->nofile};
 
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	if (plan->fsize) {
-		struct rlimit limit = { .rlim_cur = plan->fsize, .rlim_max = plan->fsize };
+		struct rlimit limit = {.rlim_cur = plan->fsize, .rlim_max = plan->fsize};
 
 		setrlimit(RLIMIT_FSIZE, &limit);
 	}

@@ -19,32 +19,32 @@ struct rank_plan {
 	uint8_t secret[16];
 	const char *agree_text;
 	uint64_t timeout_ms;
-	const char *fault;	 /* BELAY_FAULT's syntax, or NULL */
+	const char *fault; /* BELAY_FAULT's syntax, or NULL */
 	size_t region_bytes;
-	unsigned int nofile;	 /* RLIMIT_NOFILE of the process; 0: as it is */
-	uint64_t fsize;		 /* RLIMIT_FSIZE of the process; 0: as it is */
-	int storm;		 /* 1: a timer signal each millisecond */
-	int orphan;		 /* 1: after begin, leaves a child with all its sockets and dies */
-	int stop;		 /* 1: after begin, stops itself */
-	int unfit;		 /* comes only to say this status */
-	int skip_links;		 /* 1: does not try the links, where peers will not answer */
-	int runs;		 /* creations of the same name, one after the other; 0 means 1 */
-	uint64_t end_status;	 /* what it gives to rendezvous_end(), negated */
+	unsigned int nofile; /* RLIMIT_NOFILE of the process; 0: as it is */
+	uint64_t fsize;	     /* RLIMIT_FSIZE of the process; 0: as it is */
+	int storm;	     /* 1: a timer signal each millisecond */
+	int orphan;	     /* 1: after begin, leaves a child with all its sockets and dies */
+	int stop;	     /* 1: after begin, stops itself */
+	int unfit;	     /* comes only to say this status */
+	int skip_links;	     /* 1: does not try the links, where peers will not answer */
+	int runs;	     /* creations of the same name, one after the other; 0 means 1 */
+	uint64_t end_status; /* what it gives to rendezvous_end(), negated */
 	uint32_t usable;
 };
 
 /* How it went. In memory shared by all. */
 struct rank_report {
-	int done;	  /* 1: it came to the end, whatever the status */
+	int done; /* 1: it came to the end, whatever the status */
 	int status;
-	int links_tried;  /* peers that answered over their link */
-	uint32_t usable;  /* the agreed mask */
+	int links_tried; /* peers that answered over their link */
+	uint32_t usable; /* the agreed mask */
 	uint64_t generation;
 	uint8_t comm_id[16];
 	uint64_t elapsed_ms;
-	int leaked;	  /* descriptors open after minus before */
+	int leaked; /* descriptors open after minus before */
 	int region_fd_given;
-	int not_cloexec;  /* descriptors without the flag */
+	int not_cloexec; /* descriptors without the flag */
 	char reasons[1024];
 	char causes[4096];
 };
