@@ -21,7 +21,7 @@
 #include "runtime/group/control_segment.h"
 #include "runtime/group/control_view.h"
 
-#define COMMS_MAX 64
+#define COMMS_MAX   64
 #define LINK_PREFIX "/memfd:" CONTROL_NAME
 
 struct belay_process {
@@ -97,7 +97,7 @@ static void say_nothing(void *user, enum belay_log_level level, const char *mess
 /* Keeps as the last error why /proc/PID/fd cannot be read. Returns `status`. */
 static int refuse(int pid, int error, int status)
 {
-	const struct cause_config quiet = { .log = say_nothing, .rank = -1 };
+	const struct cause_config quiet = {.log = say_nothing, .rank = -1};
 	struct cause_chain *causes = cause_chain_create(&quiet);
 
 	if (error == ENOENT)
@@ -149,7 +149,7 @@ int belay_process_comm_count(const struct belay_process *process)
 int belay_process_comm(const struct belay_process *process, int index,
 		       struct belay_process_comm *ret_comm)
 {
-	struct belay_process_comm comm = { .size = sizeof(comm) };
+	struct belay_process_comm comm = {.size = sizeof(comm)};
 	const struct control_segment *segment;
 
 	if (!process || index < 0 || index >= process->count || !ret_comm ||
@@ -161,10 +161,10 @@ int belay_process_comm(const struct belay_process *process, int index,
 	comm.nranks = (int)segment->head->nranks;
 	comm.path = control_view_path(segment);
 	/* Relaxed: numbers to be shown, each by itself. */
-	comm.breaker = (enum belay_breaker_state)atomic_load_explicit(
-		&segment->head->breaker_state, memory_order_relaxed);
-	comm.rescued_seqs = atomic_load_explicit(&segment->head->rescued_count,
-						 memory_order_relaxed);
+	comm.breaker = (enum belay_breaker_state)atomic_load_explicit(&segment->head->breaker_state,
+								      memory_order_relaxed);
+	comm.rescued_seqs =
+		atomic_load_explicit(&segment->head->rescued_count, memory_order_relaxed);
 	comm.verdict.size = sizeof(comm.verdict);
 	comm.has_verdict = control_view_verdict(segment, &comm.verdict);
 	*ret_comm = comm;

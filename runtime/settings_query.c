@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public view of the settings, for belay-info and for programs that show their configuration. */
+/* The public view of the settings, for belay-info and for programs that show their configuration.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ static int load_all(const struct belay_config *config, struct settings *ret_sett
 static void describe(enum setting_index index, const struct settings *settings,
 		     struct belay_setting *ret_setting)
 {
-	struct belay_setting setting = { .size = ret_setting->size };
+	struct belay_setting setting = {.size = ret_setting->size};
 
 	setting.name = setting_name(index);
 	setting.default_value = setting_default(index);
@@ -54,7 +55,7 @@ static void describe(enum setting_index index, const struct settings *settings,
 int belay_setting_get(int index, const struct belay_config *config,
 		      struct belay_setting *ret_setting)
 {
-	const struct cause_config quiet = { .log = say_nothing, .rank = -1 };
+	const struct cause_config quiet = {.log = say_nothing, .rank = -1};
 	struct cause_chain *causes;
 	struct settings settings;
 	int status;

@@ -10,8 +10,8 @@
 
 /* Exit statuses: an interface, in the man page and in tests/cli; see also enum command_status. */
 enum {
-	EXIT_RIGHT = 0,      /* every result right, no verdict */
-	EXIT_WRONG = 1,      /* a wrong result, a verdict, or ranks that could not run */
+	EXIT_RIGHT = 0,	     /* every result right, no verdict */
+	EXIT_WRONG = 1,	     /* a wrong result, a verdict, or ranks that could not run */
 	EXIT_NO_BACKEND = 77 /* the backend is not on this machine */
 };
 

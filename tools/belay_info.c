@@ -11,13 +11,15 @@
 #include "tools/info/info_process.h"
 #include "tools/info/info_report.h"
 
+/* clang-format off: texts and tables */
 static const char help[] =
 	"Usage: belay-info [OPTION]...\n"
 	"Tells what belay can do on this machine: paths, settings, versions.\n"
 	"\n"
 	"  --probe               start ranks on each path and make a few checked calls\n"
 	"  --ranks=N             ranks of the probe, 2 to 64 (2)\n"
-	"  --process=PID         show the communicators of a process, even if it hangs or is stopped\n"
+	"  --process=PID         show the communicators of a process, even if it hangs or is "
+	"stopped\n"
 	"  --format=FORMAT       text or json; with --process also prometheus (text)\n"
 	"  --help                print this and exit\n"
 	"  --version             print the version and exit\n"
@@ -28,20 +30,21 @@ static const char help[] =
 enum { OPT_PROBE = 256, OPT_RANKS, OPT_PROCESS, OPT_FORMAT, OPT_HELP, OPT_VERSION };
 
 static const struct option options_known[] = {
-	{ "probe", no_argument, NULL, OPT_PROBE },
-	{ "ranks", required_argument, NULL, OPT_RANKS },
-	{ "process", required_argument, NULL, OPT_PROCESS },
-	{ "format", required_argument, NULL, OPT_FORMAT },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
+	{"probe", no_argument, NULL, OPT_PROBE},
+	{"ranks", required_argument, NULL, OPT_RANKS},
+	{"process", required_argument, NULL, OPT_PROCESS},
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{NULL, 0, NULL, 0},
 };
+/* clang-format on */
 
 struct info_options {
 	int probe, help, version;
-	uint64_t ranks;   /* 0: not given */
+	uint64_t ranks;	  /* 0: not given */
 	uint64_t process; /* 0: none */
-	int format;       /* enum command_format or FORMAT_PROMETHEUS */
+	int format;	  /* enum command_format or FORMAT_PROMETHEUS */
 };
 
 static int read_format(const char *value, struct info_options *options)
@@ -106,10 +109,9 @@ static int parse(int argc, char **argv, struct info_options *ret_options)
 	int option;
 	int status = 0;
 
-	*ret_options = (struct info_options){ 0 };
+	*ret_options = (struct info_options){0};
 	opterr = 0;
-	while (status == 0 &&
-	       (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		if (option < OPT_PROBE)
 			return command_bad_option(option, argv);
 		status = read_option(option, optarg, ret_options);
@@ -129,8 +131,8 @@ static int report(const struct info_options *options)
 
 	if (info_look(&info))
 		return 1;
-	status = options->probe ?
-			 info_probe(options->ranks ? (uint32_t)options->ranks : 2, &info) : 0;
+	status = options->probe ? info_probe(options->ranks ? (uint32_t)options->ranks : 2, &info)
+				: 0;
 	if (status < 0)
 		return status;
 	if (info_print(&info, (enum command_format)options->format)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* belay-bench's own idea of a right result: conversions, the order of ranks, wrapping, -0 and NaN. */
+/* belay-bench's own idea of a right result: conversions, the order of ranks, wrapping, -0 and NaN.
+ */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -22,6 +23,7 @@ START_TEST(f16_survives_the_way_to_f32_and_back)
 }
 END_TEST
 
+/* clang-format off */
 static const struct {
 	const char *rule;
 	float value;
@@ -45,6 +47,7 @@ static const struct {
 	{ "a subnormal bf16 is kept", 0x1p-130f, 0x0000, 0x0008 },
 	{ "overflow of bf16", 0x1.fffffep127f, 0x7c00, 0x7f80 },
 };
+/* clang-format on */
 
 START_TEST(rounds_once_to_nearest_even)
 {
@@ -127,7 +130,8 @@ static Suite *suite(void)
 	tcase_add_test(t, max_and_min_order_the_zeros_and_keep_nan);
 	tcase_add_test(t, sums_f32_in_rank_order);
 	tcase_add_test(t, wraps_integers);
-	tcase_add_loop_test(t, a_stretch_equals_the_same_part_of_the_whole, BELAY_F32, BELAY_I8 + 1);
+	tcase_add_loop_test(t, a_stretch_equals_the_same_part_of_the_whole, BELAY_F32,
+			    BELAY_I8 + 1);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -7,6 +7,7 @@
 #include "tools/bench/bench_results.h"
 #include "tools/bench/bench_tune.h"
 
+/* clang-format off */
 static const struct {
 	double p;
 	size_t n;
@@ -15,16 +16,18 @@ static const struct {
 	{ 0.5, 0, 0 }, { 0.0, 1, 10 }, { 0.99, 1, 10 }, { 0.5, 2, 10 }, { 0.5, 3, 20 },
 	{ 0.0, 4, 10 }, { 0.75, 4, 30 }, { 0.76, 4, 40 }, { 0.99, 4, 40 }, { 1.0, 4, 40 },
 };
+/* clang-format on */
 
 START_TEST(a_percentile_is_the_nearest_rank)
 {
-	static const uint64_t sorted[] = { 10, 20, 30, 40 };
+	static const uint64_t sorted[] = {10, 20, 30, 40};
 
 	ck_assert_uint_eq(bench_percentile(sorted, percentiles[_i].n, percentiles[_i].p),
 			  percentiles[_i].value);
 }
 END_TEST
 
+/* clang-format off */
 static const struct {
 	const char *rule;
 	double oneshot[3], twoshot[3];
@@ -37,10 +40,11 @@ static const struct {
 	{ "one outlier does not decide", { 10, 10, 10 }, { 5, 10.1, 5 }, 100 },
 	{ "a small win at the end does not pay for a loss before", { 1, 1, 1.1 }, { 9, 9, 1 }, 300 },
 };
+/* clang-format on */
 
 START_TEST(tuning_takes_the_cheapest_threshold)
 {
-	static const uint64_t sizes[] = { 100, 200, 300 };
+	static const uint64_t sizes[] = {100, 200, 300};
 	uint64_t from = bench_tune_choose(sizes, choices[_i].oneshot, choices[_i].twoshot, 3);
 
 	ck_assert_msg(from == choices[_i].from, "%s: %llu", choices[_i].rule,
@@ -48,7 +52,8 @@ START_TEST(tuning_takes_the_cheapest_threshold)
 }
 END_TEST
 
-/* A job of two ranks: one step of four calls of 1000 f32 in two passes, then one of the same size, not in passes. */
+/* A job of two ranks: one step of four calls of 1000 f32 in two passes, then one of the same size,
+ * not in passes. */
 static struct bench_job *job;
 static int job_fd;
 static struct rank_processes processes;
@@ -57,11 +62,11 @@ static struct bench_results results;
 static void make_job(void)
 {
 	static const struct bench_step steps[] = {
-		{ .passes = 2, .calls = 2, .count = 1000, .dtype = BELAY_F32, .in_passes = 1 },
-		{ .passes = 1, .calls = 3, .count = 1000, .dtype = BELAY_F32 },
+		{.passes = 2, .calls = 2, .count = 1000, .dtype = BELAY_F32, .in_passes = 1},
+		{.passes = 1, .calls = 3, .count = 1000, .dtype = BELAY_F32},
 	};
-	const struct bench_order order = { .nranks = 2, .op = BELAY_SUM, .steps = steps,
-					   .nsteps = 2 };
+	const struct bench_order order = {
+		.nranks = 2, .op = BELAY_SUM, .steps = steps, .nsteps = 2};
 
 	ck_assert_int_eq(bench_job_create(&order, &job, &job_fd), 0);
 	memset(&processes, 0, sizeof(processes));
@@ -146,10 +151,10 @@ END_TEST
 
 START_TEST(more_calls_than_can_be_kept_are_refused)
 {
-	static const struct bench_step step = { .passes = UINT64_C(1) << 30, .calls = 1000,
-						.count = 1, .dtype = BELAY_U8 };
-	const struct bench_order order = { .nranks = 2, .op = BELAY_SUM, .steps = &step,
-					   .nsteps = 1 };
+	static const struct bench_step step = {
+		.passes = UINT64_C(1) << 30, .calls = 1000, .count = 1, .dtype = BELAY_U8};
+	const struct bench_order order = {
+		.nranks = 2, .op = BELAY_SUM, .steps = &step, .nsteps = 1};
 	struct bench_job *none = NULL;
 	int fd = -7;
 

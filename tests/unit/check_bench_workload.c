@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workload files: what is read, what is refused with which line, and outputs untouched on refusal. */
+/* Workload files: what is read, what is refused with which line, and outputs untouched on refusal.
+ */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,17 +25,17 @@ static const struct {
 	const char *text;
 	size_t nlines;
 } good[] = {
-	{ "one line", GOOD, 1 },
-	{ "no newline at the end", "repeat=1 calls=1 count=1 dtype=u8 gap_us=0", 1 },
-	{ "any order of the keys", "gap_us=1 dtype=f32 count=0 calls=1 repeat=1\n", 1 },
-	{ "comments and blank lines", "# a\n\n \t\n" GOOD "#b\n" GOOD, 2 },
-	{ "a comment behind a line", "repeat=1 calls=1 count=1 dtype=i64 gap_us=0 # so\n", 1 },
-	{ "line ends of other systems", "repeat=1 calls=1 count=1 dtype=i8 gap_us=0\r\n", 1 },
+	{"one line", GOOD, 1},
+	{"no newline at the end", "repeat=1 calls=1 count=1 dtype=u8 gap_us=0", 1},
+	{"any order of the keys", "gap_us=1 dtype=f32 count=0 calls=1 repeat=1\n", 1},
+	{"comments and blank lines", "# a\n\n \t\n" GOOD "#b\n" GOOD, 2},
+	{"a comment behind a line", "repeat=1 calls=1 count=1 dtype=i64 gap_us=0 # so\n", 1},
+	{"line ends of other systems", "repeat=1 calls=1 count=1 dtype=i8 gap_us=0\r\n", 1},
 };
 
 START_TEST(reads_what_the_format_allows)
 {
-	struct workload workload = { 0 };
+	struct workload workload = {0};
 	char problem[256] = "";
 	int status = read_text(good[_i].text, &workload, problem, sizeof(problem));
 
@@ -44,6 +45,7 @@ START_TEST(reads_what_the_format_allows)
 }
 END_TEST
 
+/* clang-format off */
 static const struct {
 	const char *text;
 	const char *problem;
@@ -62,10 +64,11 @@ static const struct {
 	{ "repeats=1\n", "w:1: unknown key 'repeats'" },
 	{ "# nothing\n\n", "w:2: no line with a kind of pass" },
 };
+/* clang-format on */
 
 START_TEST(names_the_line_and_what_was_expected)
 {
-	struct workload workload = { NULL, 7 };
+	struct workload workload = {NULL, 7};
 	char problem[256] = "";
 
 	ck_assert_int_eq(read_text(bad[_i].text, &workload, problem, sizeof(problem)), -1);
@@ -106,7 +109,7 @@ static const struct {
 	uint64_t passes;
 	size_t nlines;
 	uint64_t of_last;
-} limits[] = { { 1, 1, 1 }, { 3, 1, 3 }, { 4, 2, 1 }, { 6, 2, 3 }, { 100, 2, 3 } };
+} limits[] = {{1, 1, 1}, {3, 1, 3}, {4, 2, 1}, {6, 2, 3}, {100, 2, 3}};
 
 START_TEST(stops_after_so_many_passes)
 {
@@ -123,7 +126,7 @@ END_TEST
 
 START_TEST(knows_the_verify_pass)
 {
-	struct workload workload = { 0 };
+	struct workload workload = {0};
 
 	ck_assert_int_eq(workload_builtin("verify", 5, &workload), 1);
 	ck_assert_ptr_null(workload.lines);
@@ -141,7 +144,8 @@ static Suite *suite(void)
 	Suite *s = suite_create("bench_workload");
 	TCase *t = tcase_create("bench_workload");
 
-	tcase_add_loop_test(t, reads_what_the_format_allows, 0, (int)(sizeof(good) / sizeof(good[0])));
+	tcase_add_loop_test(t, reads_what_the_format_allows, 0,
+			    (int)(sizeof(good) / sizeof(good[0])));
 	tcase_add_loop_test(t, names_the_line_and_what_was_expected, 0,
 			    (int)(sizeof(bad) / sizeof(bad[0])));
 	tcase_add_test(t, refuses_a_line_that_is_too_long);

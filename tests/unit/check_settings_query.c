@@ -9,7 +9,7 @@
 /* The index of a setting by its name. */
 static int find(const char *name)
 {
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 
 	for (int i = 0; i < belay_setting_count(); i++) {
 		ck_assert_int_eq(belay_setting_get(i, NULL, &setting), 0);
@@ -23,7 +23,7 @@ static int find(const char *name)
 START_TEST(tells_value_and_origin)
 {
 	struct belay_config config = BELAY_CONFIG_INIT;
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 	int index = find("BELAY_LATE_MS");
 
 	ck_assert_int_eq(belay_setting_get(index, &config, &setting), 0);
@@ -43,7 +43,7 @@ END_TEST
 START_TEST(names_any_bad_setting_and_leaves_the_output_alone)
 {
 	struct belay_config config = BELAY_CONFIG_INIT;
-	struct belay_setting setting = { .size = sizeof(setting), .name = "before" };
+	struct belay_setting setting = {.size = sizeof(setting), .name = "before"};
 
 	config.grace_ms = "soon";
 	ck_assert_int_eq(belay_setting_get(0, &config, &setting), BELAY_E_SETTING);
@@ -55,7 +55,7 @@ END_TEST
 START_TEST(checks_fault_descriptions_too)
 {
 	struct belay_config config = BELAY_CONFIG_INIT;
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 
 	config.fault = "rank=1,seq=5,kind=explode";
 	ck_assert_int_eq(belay_setting_get(0, &config, &setting), BELAY_E_SETTING);
@@ -65,10 +65,11 @@ END_TEST
 
 START_TEST(refuses_what_is_no_setting)
 {
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 
 	ck_assert_int_eq(belay_setting_get(-1, NULL, &setting), BELAY_E_ARGUMENT);
-	ck_assert_int_eq(belay_setting_get(belay_setting_count(), NULL, &setting), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(belay_setting_get(belay_setting_count(), NULL, &setting),
+			 BELAY_E_ARGUMENT);
 	ck_assert_int_eq(belay_setting_get(0, NULL, NULL), BELAY_E_ARGUMENT);
 	setting.size = 3;
 	ck_assert_int_eq(belay_setting_get(0, NULL, &setting), BELAY_E_ARGUMENT);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Turns of spinning, then of yielding, before a rank sleeps. */
-#define SPINS 2000
+#define SPINS  2000
 #define YIELDS 2000
 
 static void pause_briefly(void)
@@ -23,10 +23,11 @@ static void pause_briefly(void)
 #endif
 }
 
-/* Sleeps while `turn` is what it was, at most for a while: a rank may die without breaking the barrier. */
+/* Sleeps while `turn` is what it was, at most for a while: a rank may die without breaking the
+ * barrier. */
 static void sleep_at(struct bench_barrier *barrier, uint32_t turn)
 {
-	const struct timespec most = { .tv_nsec = 20000000 };
+	const struct timespec most = {.tv_nsec = 20000000};
 
 	/* Any return is followed by a new look. */
 	(void)syscall(SYS_futex, &barrier->turn, FUTEX_WAIT, turn, &most, NULL, 0);
@@ -49,7 +50,8 @@ static void wait_once(struct bench_barrier *barrier, uint32_t turn, unsigned tri
 
 int bench_barrier_wait(struct bench_barrier *barrier, uint32_t nranks)
 {
-	/* Relaxed: this rank is in the turn that it left last, or the first; nobody ends it without us. */
+	/* Relaxed: this rank is in the turn that it left last, or the first; nobody ends it without
+	 * us. */
 	uint32_t turn = atomic_load_explicit(&barrier->turn, memory_order_relaxed);
 
 	/* (1) */

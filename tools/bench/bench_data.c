@@ -60,7 +60,8 @@ float data_from_f16(uint16_t bits)
 /* Magnitudes below the smallest normal number become a multiple of 2^-24. */
 static uint32_t f16_subnormal(uint32_t magnitude)
 {
-	/* The last place of a float32 in [1/2, 1) is 2^-24, so this sum rounds for us, ties to even. */
+	/* The last place of a float32 in [1/2, 1) is 2^-24, so this sum rounds for us, ties to
+	 * even. */
 	return bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
 }
 
@@ -80,7 +81,8 @@ uint16_t data_to_f16(float value)
 	return (uint16_t)(sign | (magnitude + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
 }
 
-/* 2^-8 to 2^8 with a sign; one in 256 is a zero or a subnormal. Both the top and the low bits of `random` serve. */
+/* 2^-8 to 2^8 with a sign; one in 256 is a zero or a subnormal. Both the top and the low bits of
+ * `random` serve. */
 static float ordinary_f32(uint64_t random)
 {
 	uint32_t sign = (uint32_t)(random >> 32) & 0x80000000u;
@@ -216,7 +218,8 @@ static int64_t combine_integer(enum belay_op op, int64_t total, int64_t with)
 	return total;
 }
 
-/* What a block is kept as between ranks: all ranks' elements are widened, combined, and narrowed once. */
+/* What a block is kept as between ranks: all ranks' elements are widened, combined, and narrowed
+ * once. */
 union wide {
 	float f32;
 	double f64;
@@ -225,7 +228,7 @@ union wide {
 
 static union wide widen(enum belay_dtype dtype, const void *at)
 {
-	union wide wide = { .integer = 0 };
+	union wide wide = {.integer = 0};
 	uint16_t bits;
 	int32_t i32;
 
@@ -287,7 +290,8 @@ static void narrow(enum belay_dtype dtype, union wide wide, void *at)
 	case BELAY_I32:
 	case BELAY_U8:
 	case BELAY_I8:
-		/* Cutting off the high bytes is the wrap; the low ones come first on all we build for. */
+		/* Cutting off the high bytes is the wrap; the low ones come first on all we build
+		 * for. */
 		memcpy(at, &wide.integer, belay_dtype_bytes(dtype));
 		break;
 	}

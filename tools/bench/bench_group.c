@@ -72,11 +72,12 @@ static void ended(void *user, int rank)
 
 static int create_job(const struct bench_options *options, struct bench_job **ret_job, int *ret_fd)
 {
-	struct bench_order order = { .nranks = options->nranks, .op = options->op,
-				     .first_seq = options->first_seq,
-				     .in_place = options->in_place,
-				     .region_buffers = options->region_buffers,
-				     .pin = options->pin };
+	struct bench_order order = {.nranks = options->nranks,
+				    .op = options->op,
+				    .first_seq = options->first_seq,
+				    .in_place = options->in_place,
+				    .region_buffers = options->region_buffers,
+				    .pin = options->pin};
 	struct bench_step *steps;
 	int status;
 
@@ -97,9 +98,12 @@ static int create_job(const struct bench_options *options, struct bench_job **re
 /* Runs the ranks of a job to their end. Returns as bench_group_run(). */
 static int run_ranks(struct bench_group *group)
 {
-	struct watch watch = { group->job, isatty(STDERR_FILENO) };
-	const struct rank_limits limits = { .stall_ns = STALL_NS, .grace_ns = GRACE_NS,
-					    .progress = progress, .ended = ended, .user = &watch };
+	struct watch watch = {group->job, isatty(STDERR_FILENO)};
+	const struct rank_limits limits = {.stall_ns = STALL_NS,
+					   .grace_ns = GRACE_NS,
+					   .progress = progress,
+					   .ended = ended,
+					   .user = &watch};
 	int number;
 
 	if (rank_processes_start(&group->processes, (int)group->job->nranks, group->job_fd)) {
@@ -114,7 +118,7 @@ static int run_ranks(struct bench_group *group)
 
 int bench_group_run(const struct bench_options *options, struct bench_group *ret_group)
 {
-	struct bench_group group = { .job_fd = -1 };
+	struct bench_group group = {.job_fd = -1};
 	int status;
 
 	if (create_job(options, &group.job, &group.job_fd))
@@ -153,8 +157,8 @@ int bench_group_force(uint32_t nranks, enum belay_algorithm algorithm)
 		fd = memfd_create("belay-tune", 0);
 	if (fd < 0 || ftruncate(fd, 0))
 		return -1;
-	length = snprintf(line, sizeof(line), "ranks=%" PRIu32 " twoshot_from=%" PRIu64 "\n", nranks,
-			  algorithm == BELAY_ALGORITHM_TWOSHOT ? UINT64_C(0) : UINT64_MAX);
+	length = snprintf(line, sizeof(line), "ranks=%" PRIu32 " twoshot_from=%" PRIu64 "\n",
+			  nranks, algorithm == BELAY_ALGORITHM_TWOSHOT ? UINT64_C(0) : UINT64_MAX);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (pwrite(fd, line, (size_t)length, 0) != length || setenv("BELAY_TUNE", path, 1))
 		return -1;

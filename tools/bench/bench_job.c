@@ -41,7 +41,8 @@ static uint64_t pool_count(const struct bench_order *order, uint32_t dtype)
 		}
 	}
 	return used ? most + BENCH_PLACES * BENCH_PLACE_BYTES /
-				   belay_dtype_bytes((enum belay_dtype)dtype) : 0;
+				       belay_dtype_bytes((enum belay_dtype)dtype)
+		    : 0;
 }
 
 /* Counts timed calls and passes. Returns 0, or -1 when there are too many. */
@@ -129,7 +130,8 @@ static void fill_pools(struct bench_job *job)
 			      bench_at(job, job->pool_at[dtype]));
 }
 
-/* A memfd of so many bytes, mapped; all of it there before use, so that lack of memory is an error. */
+/* A memfd of so many bytes, mapped; all of it there before use, so that lack of memory is an error.
+ */
 static int map_new(uint64_t bytes, void **ret_memory, int *ret_fd)
 {
 	struct rlimit limit;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off: texts and tables */
 const char bench_help[] =
 	"Usage: belay-bench [OPTION]...\n"
 	"Runs allreduces between rank processes, checks every result bit for bit, and times them.\n"
@@ -24,7 +25,8 @@ const char bench_help[] =
 	"  --graph               capture the calls of a pass in a CUDA graph (cuda)\n"
 	"  --in-place            send and receive in the same buffer\n"
 	"  --region-buffers      take the buffers from belay_buffer_alloc()\n"
-	"  --pin=auto|yes|no     rank R on the R-th processor, in turn (auto: yes for several ranks)\n"
+	"  --pin=auto|yes|no     rank R on the R-th processor, in turn (auto: yes for several "
+	"ranks)\n"
 	"\n"
 	"Workloads, instead of sizes:\n"
 	"  --workload=NAME|FILE  verify-pass (122 calls of 57344 bf16), or a file\n"
@@ -42,41 +44,62 @@ const char bench_help[] =
 	"  --help                print this and exit\n"
 	"  --version             print the version and exit\n"
 	"\n"
-	"Exit status: 0 all right; 1 a wrong result, a verdict, or ranks that could not run; 2 usage;\n"
+	"Exit status: 0 all right; 1 a wrong result, a verdict, or ranks that could not run; 2 "
+	"usage;\n"
 	"4 output not written; 77 the backend is not on this machine.\n";
 
 enum option_value {
-	OPT_BACKEND = 256, OPT_RANKS, OPT_SIZES, OPT_DTYPE, OPT_OP, OPT_ITERS, OPT_WARMUP,
-	OPT_GRAPH, OPT_PATHS, OPT_ALGORITHM, OPT_TUNE, OPT_WORKLOAD, OPT_PASSES, OPT_FAULT,
-	OPT_FIRST_SEQ, OPT_LOG_DIR, OPT_IN_PLACE, OPT_REGION_BUFFERS, OPT_PIN, OPT_FORMAT,
-	OPT_HELP, OPT_VERSION, OPT_END
+	OPT_BACKEND = 256,
+	OPT_RANKS,
+	OPT_SIZES,
+	OPT_DTYPE,
+	OPT_OP,
+	OPT_ITERS,
+	OPT_WARMUP,
+	OPT_GRAPH,
+	OPT_PATHS,
+	OPT_ALGORITHM,
+	OPT_TUNE,
+	OPT_WORKLOAD,
+	OPT_PASSES,
+	OPT_FAULT,
+	OPT_FIRST_SEQ,
+	OPT_LOG_DIR,
+	OPT_IN_PLACE,
+	OPT_REGION_BUFFERS,
+	OPT_PIN,
+	OPT_FORMAT,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_END
 };
 
 static const struct option options_known[] = {
-	{ "backend", required_argument, NULL, OPT_BACKEND },
-	{ "ranks", required_argument, NULL, OPT_RANKS },
-	{ "sizes", required_argument, NULL, OPT_SIZES },
-	{ "dtype", required_argument, NULL, OPT_DTYPE },
-	{ "op", required_argument, NULL, OPT_OP },
-	{ "iters", required_argument, NULL, OPT_ITERS },
-	{ "warmup", required_argument, NULL, OPT_WARMUP },
-	{ "graph", no_argument, NULL, OPT_GRAPH },
-	{ "paths", required_argument, NULL, OPT_PATHS },
-	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
-	{ "tune", required_argument, NULL, OPT_TUNE },
-	{ "workload", required_argument, NULL, OPT_WORKLOAD },
-	{ "passes", required_argument, NULL, OPT_PASSES },
-	{ "fault", required_argument, NULL, OPT_FAULT },
-	{ "first-seq", required_argument, NULL, OPT_FIRST_SEQ },
-	{ "log-dir", required_argument, NULL, OPT_LOG_DIR },
-	{ "in-place", no_argument, NULL, OPT_IN_PLACE },
-	{ "region-buffers", no_argument, NULL, OPT_REGION_BUFFERS },
-	{ "pin", required_argument, NULL, OPT_PIN },
-	{ "format", required_argument, NULL, OPT_FORMAT },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
+	{"backend", required_argument, NULL, OPT_BACKEND},
+	{"ranks", required_argument, NULL, OPT_RANKS},
+	{"sizes", required_argument, NULL, OPT_SIZES},
+	{"dtype", required_argument, NULL, OPT_DTYPE},
+	{"op", required_argument, NULL, OPT_OP},
+	{"iters", required_argument, NULL, OPT_ITERS},
+	{"warmup", required_argument, NULL, OPT_WARMUP},
+	{"graph", no_argument, NULL, OPT_GRAPH},
+	{"paths", required_argument, NULL, OPT_PATHS},
+	{"algorithm", required_argument, NULL, OPT_ALGORITHM},
+	{"tune", required_argument, NULL, OPT_TUNE},
+	{"workload", required_argument, NULL, OPT_WORKLOAD},
+	{"passes", required_argument, NULL, OPT_PASSES},
+	{"fault", required_argument, NULL, OPT_FAULT},
+	{"first-seq", required_argument, NULL, OPT_FIRST_SEQ},
+	{"log-dir", required_argument, NULL, OPT_LOG_DIR},
+	{"in-place", no_argument, NULL, OPT_IN_PLACE},
+	{"region-buffers", no_argument, NULL, OPT_REGION_BUFFERS},
+	{"pin", required_argument, NULL, OPT_PIN},
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{NULL, 0, NULL, 0},
 };
+/* clang-format on */
 
 /* The options as they are read; `given` has a bit for each. */
 struct reading {
@@ -134,7 +157,8 @@ static int read_sizes(const char *list, struct bench_options *options)
 			status = bad_value(OPT_SIZES, list, "at most 256 sizes");
 		else if (command_parse_size(word, &options->sizes[n]) ||
 			 options->sizes[n] > BENCH_SIZE_MAX)
-			status = bad_value(OPT_SIZES, word, "bytes up to 65536M, such as 14336 or "
+			status = bad_value(OPT_SIZES, word,
+					   "bytes up to 65536M, such as 14336 or "
 					   "112K, between commas");
 		n++;
 	}
@@ -143,10 +167,11 @@ static int read_sizes(const char *list, struct bench_options *options)
 	return status;
 }
 
-/* A setting of the library: into the environment, over what stands there, and checked as creation will. */
+/* A setting of the library: into the environment, over what stands there, and checked as creation
+ * will. */
 static int read_setting(int option, const char *value, const char *variable)
 {
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 	int status;
 
 	if (setenv(variable, value, 1))
@@ -180,7 +205,7 @@ static int read_op(const char *value, struct bench_options *options)
 
 static int read_backend(const char *value, struct bench_options *options)
 {
-	static const char *const backends[] = { "auto", "host", "cuda", NULL };
+	static const char *const backends[] = {"auto", "host", "cuda", NULL};
 	int place = find_word(value, backends);
 
 	if (place < 0)
@@ -191,7 +216,7 @@ static int read_backend(const char *value, struct bench_options *options)
 
 static int read_algorithm(const char *value, struct bench_options *options)
 {
-	static const char *const algorithms[] = { "oneshot", "twoshot", NULL };
+	static const char *const algorithms[] = {"oneshot", "twoshot", NULL};
 	int place = find_word(value, algorithms);
 
 	if (place < 0)
@@ -202,7 +227,7 @@ static int read_algorithm(const char *value, struct bench_options *options)
 
 static int read_pin(const char *value, struct reading *reading)
 {
-	static const char *const pins[] = { "auto", "yes", "no", NULL };
+	static const char *const pins[] = {"auto", "yes", "no", NULL};
 	int place = find_word(value, pins);
 
 	if (place < 0)
@@ -305,20 +330,21 @@ static int check_pairs(const struct reading *reading)
 		int option, other;
 		const char *why;
 	} apart[] = {
-		{ OPT_SIZES, OPT_WORKLOAD, "the workload says how large its calls are" },
-		{ OPT_DTYPE, OPT_WORKLOAD, "the workload says of which type its calls are" },
-		{ OPT_ITERS, OPT_WORKLOAD, "--passes says how many" },
-		{ OPT_WARMUP, OPT_WORKLOAD, "workloads have no warm-up" },
-		{ OPT_TUNE, OPT_WORKLOAD, "tuning measures sizes" },
-		{ OPT_TUNE, OPT_ALGORITHM, "tuning measures both" },
-		{ OPT_TUNE, OPT_FAULT, "tuning measures healthy calls" },
+		{OPT_SIZES, OPT_WORKLOAD, "the workload says how large its calls are"},
+		{OPT_DTYPE, OPT_WORKLOAD, "the workload says of which type its calls are"},
+		{OPT_ITERS, OPT_WORKLOAD, "--passes says how many"},
+		{OPT_WARMUP, OPT_WORKLOAD, "workloads have no warm-up"},
+		{OPT_TUNE, OPT_WORKLOAD, "tuning measures sizes"},
+		{OPT_TUNE, OPT_ALGORITHM, "tuning measures both"},
+		{OPT_TUNE, OPT_FAULT, "tuning measures healthy calls"},
 	};
 
 	for (size_t i = 0; i < sizeof(apart) / sizeof(apart[0]); i++) {
 		if (given(reading, apart[i].option) && given(reading, apart[i].other))
 			return command_complain("--%s and --%s exclude each other: %s",
-				options_known[apart[i].option - OPT_BACKEND].name,
-				options_known[apart[i].other - OPT_BACKEND].name, apart[i].why);
+						options_known[apart[i].option - OPT_BACKEND].name,
+						options_known[apart[i].other - OPT_BACKEND].name,
+						apart[i].why);
 	}
 	if (given(reading, OPT_PASSES) && !given(reading, OPT_WORKLOAD))
 		return command_complain("--passes needs --workload");
@@ -335,7 +361,8 @@ static int check_sizes(const struct bench_options *options)
 	for (uint32_t i = 0; i < options->nsizes; i++) {
 		if (options->sizes[i] % element)
 			return command_complain("--sizes '%" PRIu64 "': expected a multiple of %zu "
-						"bytes, the size of %s", options->sizes[i], element,
+						"bytes, the size of %s",
+						options->sizes[i], element,
 						belay_dtype_name(options->dtype));
 	}
 	return 0;
@@ -348,8 +375,9 @@ static int read_workload_file(const char *name, struct workload *workload)
 	int status;
 
 	if (!file)
-		return command_complain("--workload '%s': no workload of that name, and no file: %s",
-					name, strerror(errno));
+		return command_complain(
+			"--workload '%s': no workload of that name, and no file: %s", name,
+			strerror(errno));
 	status = workload_read(file, name, workload, problem, sizeof(problem));
 	(void)fclose(file); /* only read */
 	return status ? command_complain("%s", problem) : 0;
@@ -392,15 +420,14 @@ static int finish(struct reading *reading)
 
 int bench_options_parse(int argc, char **argv, struct bench_options *ret_options)
 {
-	struct reading reading = { .options = ret_options };
+	struct reading reading = {.options = ret_options};
 	int option;
 	int status = 0;
 
-	*ret_options = (struct bench_options){ .nranks = 2, .dtype = BELAY_BF16, .op = BELAY_SUM,
-					       .iterations = 200, .warmup = 20 };
+	*ret_options = (struct bench_options){
+		.nranks = 2, .dtype = BELAY_BF16, .op = BELAY_SUM, .iterations = 200, .warmup = 20};
 	opterr = 0;
-	while (status == 0 &&
-	       (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		if (option < OPT_BACKEND)
 			return command_bad_option(option, argv);
 		reading.given |= 1u << (option - OPT_BACKEND);
@@ -422,17 +449,21 @@ void bench_options_free(struct bench_options *options)
 
 static struct bench_step sweep_step(const struct bench_options *options, uint64_t bytes)
 {
-	return (struct bench_step){ .passes = 1, .calls = options->iterations,
-				    .warmup = options->warmup,
-				    .count = bytes / belay_dtype_bytes(options->dtype),
-				    .dtype = options->dtype };
+	return (struct bench_step){.passes = 1,
+				   .calls = options->iterations,
+				   .warmup = options->warmup,
+				   .count = bytes / belay_dtype_bytes(options->dtype),
+				   .dtype = options->dtype};
 }
 
 static struct bench_step workload_step(const struct workload_line *line)
 {
-	return (struct bench_step){ .passes = line->passes, .calls = line->calls,
-				    .count = line->count, .gap_ns = line->gap_ns,
-				    .dtype = line->dtype, .in_passes = 1 };
+	return (struct bench_step){.passes = line->passes,
+				   .calls = line->calls,
+				   .count = line->count,
+				   .gap_ns = line->gap_ns,
+				   .dtype = line->dtype,
+				   .in_passes = 1};
 }
 
 int bench_options_steps(const struct bench_options *options, struct bench_step **ret_steps,
@@ -444,8 +475,8 @@ int bench_options_steps(const struct bench_options *options, struct bench_step *
 	if (!steps)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		steps[i] = options->workload_name ? workload_step(&options->workload.lines[i]) :
-						    sweep_step(options, options->sizes[i]);
+		steps[i] = options->workload_name ? workload_step(&options->workload.lines[i])
+						  : sweep_step(options, options->sizes[i]);
 	*ret_steps = steps;
 	*ret_nsteps = (uint32_t)n;
 	return 0;

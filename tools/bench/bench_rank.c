@@ -15,7 +15,7 @@
 #include "tools/command_line.h"
 
 /* Wrong results that a rank tells one by one; the rest is counted. */
-#define WRONG_TOLD 5
+#define WRONG_TOLD	 5
 #define BUFFER_ALIGNMENT 4096
 
 /* One rank's run. */
@@ -25,10 +25,10 @@ struct run {
 	uint32_t rank;
 	struct belay_comm *comm;
 	void *pool[BENCH_DTYPES]; /* this rank's input, in memory of its own */
-	char *send, *recv;        /* the same buffer in place */
-	uint64_t seq;             /* of the next call */
-	uint64_t calls_done;      /* timed ones */
-	uint64_t ready_ns;        /* when the rank was done with the call before */
+	char *send, *recv;	  /* the same buffer in place */
+	uint64_t seq;		  /* of the next call */
+	uint64_t calls_done;	  /* timed ones */
+	uint64_t ready_ns;	  /* when the rank was done with the call before */
 	/* What recv holds when the next call begins, to see whether a refused call wrote. */
 	const void *held;
 	size_t held_bytes;
@@ -43,7 +43,9 @@ static uint64_t now_ns(void)
 }
 
 /* Keeps the first failure; the command tells it. Returns `status`. */
-__attribute__((format(printf, 3, 4)))
+static int failed(struct run *run, int status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 static int failed(struct run *run, int status, const char *format, ...)
 {
 	va_list arguments;
@@ -169,8 +171,10 @@ static void tell_wrong(const struct run *run, const char *expected, size_t count
 		at++;
 	print_element(is, sizeof(is), run->recv + at * element, element);
 	print_element(should, sizeof(should), expected + at * element, element);
-	command_error("rank %" PRIu32 ": seq %" PRIu64 ": wrong result: element %zu of %zu is 0x%s, "
-		      "the rank-order result is 0x%s", run->rank, run->seq, at, count, is, should);
+	command_error("rank %" PRIu32 ": seq %" PRIu64
+		      ": wrong result: element %zu of %zu is 0x%s, "
+		      "the rank-order result is 0x%s",
+		      run->rank, run->seq, at, count, is, should);
 }
 
 static void check_result(struct run *run, const struct bench_step *step, const char *expected,
@@ -195,7 +199,8 @@ static void check_untouched(struct run *run, const void *input, size_t bytes)
 		return;
 	run->out->output_touched = 1;
 	command_error("rank %" PRIu32 ": seq %" PRIu64 ": the call was refused, yet its output was "
-		      "written", run->rank, run->seq);
+		      "written",
+		      run->rank, run->seq);
 }
 
 /* The rank computes: its checking and its next input count as such; the rest it spins. */
@@ -285,21 +290,21 @@ static int make_pass(struct run *run, const struct bench_step *step,
 static void note_paths(struct run *run, const struct belay_statistics *before,
 		       struct bench_step_result *result)
 {
-	struct belay_statistics after = { .size = sizeof(after) };
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_statistics after = {.size = sizeof(after)};
+	struct belay_health health = {.size = sizeof(health)};
 
 	if (belay_comm_statistics(run->comm, &after) || belay_comm_health(run->comm, &health))
 		return; /* then the row names no path */
 	for (int path = 0; path < 8; path++)
-		result->calls_by_path[path] = after.calls_by_path[path] -
-					      before->calls_by_path[path];
+		result->calls_by_path[path] =
+			after.calls_by_path[path] - before->calls_by_path[path];
 	result->algorithm = health.last_algorithm;
 }
 
 static int make_step(struct run *run, const struct bench_step *step,
 		     struct bench_step_result *result)
 {
-	struct belay_statistics before = { .size = sizeof(before) };
+	struct belay_statistics before = {.size = sizeof(before)};
 	int status = belay_comm_statistics(run->comm, &before);
 
 	if (status)
@@ -328,7 +333,7 @@ static int make_steps(struct run *run)
 
 static void report_statistics(struct run *run)
 {
-	struct belay_statistics statistics = { .size = sizeof(statistics) };
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
 
 	if (belay_comm_statistics(run->comm, &statistics))
 		return;
@@ -339,7 +344,7 @@ static void report_statistics(struct run *run)
 
 static void report_verdict(struct run *run)
 {
-	struct belay_verdict verdict = { .size = sizeof(verdict) };
+	struct belay_verdict verdict = {.size = sizeof(verdict)};
 
 	if (belay_comm_verdict(run->comm, &verdict))
 		return;
@@ -358,8 +363,8 @@ static int join(struct run *run)
 
 	config.first_seq = run->job->first_seq;
 	run->seq = config.first_seq ? config.first_seq : 1;
-	status = belay_comm_create(&run->comm, &run->job->id, (int)run->rank,
-				   (int)run->job->nranks, &config);
+	status = belay_comm_create(&run->comm, &run->job->id, (int)run->rank, (int)run->job->nranks,
+				   &config);
 	if (status)
 		return failed(run, status, "cannot create the communicator: %s: %s",
 			      belay_status_text(status), belay_last_error());
@@ -376,7 +381,7 @@ static void leave(struct run *run)
 
 int bench_rank_run(struct bench_job *job, uint32_t rank)
 {
-	struct run run = { .job = job, .out = bench_rank(job, rank), .rank = rank };
+	struct run run = {.job = job, .out = bench_rank(job, rank), .rank = rank};
 
 	if (job->pin)
 		pin(rank);

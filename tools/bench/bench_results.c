@@ -56,7 +56,8 @@ static int same_row(const struct bench_row *row, const struct bench_step *step)
 	return row->count == step->count && (uint32_t)row->dtype == step->dtype;
 }
 
-/* The row of a step; a new one if it is the first of its kind. Rows have room for one for each step. */
+/* The row of a step; a new one if it is the first of its kind. Rows have room for one for each
+ * step. */
 static struct bench_row *row_of(struct bench_results *results, const struct bench_step *step)
 {
 	struct bench_row *row = results->rows;
@@ -64,9 +65,8 @@ static struct bench_row *row_of(struct bench_results *results, const struct benc
 	while (row < results->rows + results->nrows && !same_row(row, step))
 		row++;
 	if (row == results->rows + results->nrows) {
-		*row = (struct bench_row){ .count = step->count,
-					   .dtype = (enum belay_dtype)step->dtype,
-					   .checked = 1 };
+		*row = (struct bench_row){
+			.count = step->count, .dtype = (enum belay_dtype)step->dtype, .checked = 1};
 		row->bytes = step->count * belay_dtype_bytes(row->dtype);
 		results->nrows++;
 	}
@@ -175,8 +175,10 @@ static void add_rank(struct bench_results *results, struct bench_job *job, uint3
 int bench_results_gather(struct bench_job *job, const struct rank_processes *processes,
 			 const char *backend, struct bench_results *ret_results)
 {
-	struct bench_results results = { .backend = backend, .op = (enum belay_op)job->op,
-					 .nranks = job->nranks, .agreed = 1 };
+	struct bench_results results = {.backend = backend,
+					.op = (enum belay_op)job->op,
+					.nranks = job->nranks,
+					.agreed = 1};
 	uint64_t finished = finished_by_all(job, 0);
 	uint64_t most = job->ncalls > job->npasses ? job->ncalls : job->npasses;
 	uint64_t *times = malloc((size_t)(most + 1) * sizeof(*times));

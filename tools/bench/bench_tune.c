@@ -12,7 +12,8 @@
 
 #include "tools/bench/bench_group.h"
 
-/* Turns taken by the algorithms: the machine's state changes within seconds. Odd, for the median. */
+/* Turns taken by the algorithms: the machine's state changes within seconds. Odd, for the median.
+ */
 #define ROUNDS 3
 
 struct measured {
@@ -20,8 +21,8 @@ struct measured {
 	double us[2][ROUNDS]; /* one-shot, two-shot */
 };
 
-static const enum belay_algorithm algorithms[2] = { BELAY_ALGORITHM_ONESHOT,
-						    BELAY_ALGORITHM_TWOSHOT };
+static const enum belay_algorithm algorithms[2] = {BELAY_ALGORITHM_ONESHOT,
+						   BELAY_ALGORITHM_TWOSHOT};
 
 uint64_t bench_tune_choose(const uint64_t *sizes, const double *oneshot_us,
 			   const double *twoshot_us, size_t n)
@@ -112,7 +113,8 @@ static void keep_others(const char *name, uint32_t nranks, FILE *output)
 static void write_lines(FILE *output, const struct bench_options *options,
 			const struct measured *measured, size_t n, uint64_t from)
 {
-	fprintf(output, "# belay-bench --tune, %" PRIu32 " ranks, %s: bytes, one-shot us, two-shot us\n",
+	fprintf(output,
+		"# belay-bench --tune, %" PRIu32 " ranks, %s: bytes, one-shot us, two-shot us\n",
 		options->nranks, belay_dtype_name(options->dtype));
 	for (size_t i = 0; i < n; i++)
 		fprintf(output, "# %" PRIu64 " %.2f %.2f\n", measured[i].bytes,
@@ -172,13 +174,13 @@ static void print_json(const struct bench_options *options, const struct measure
 	json_t *document;
 
 	for (size_t i = 0; i < n; i++)
-		(void)json_array_append_new(rows,
-			json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)measured[i].bytes,
-				  "oneshot_us", median(measured[i].us[0]),
-				  "twoshot_us", median(measured[i].us[1])));
+		(void)json_array_append_new(
+			rows, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)measured[i].bytes,
+					"oneshot_us", median(measured[i].us[0]), "twoshot_us",
+					median(measured[i].us[1])));
 	document = json_pack("{s:I, s:o, s:o, s:s}", "ranks", (json_int_t)options->nranks,
-			     "twoshot_from", from == UINT64_MAX ? json_null() :
-							       json_integer((json_int_t)from),
+			     "twoshot_from",
+			     from == UINT64_MAX ? json_null() : json_integer((json_int_t)from),
 			     "rows", rows, "file", options->tune);
 	/* What stdio could not write, command_finish() tells. */
 	(void)json_dumpf(document, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -9,7 +9,7 @@
 #include "tools/command_line.h"
 
 #define LINE_BYTES_MAX 1024
-#define BLANKS " \t\r\n"
+#define BLANKS	       " \t\r\n"
 
 /* The keys of a line, in the order in which a missing one is complained about. */
 enum key { KEY_REPEAT, KEY_CALLS, KEY_COUNT, KEY_DTYPE, KEY_GAP, KEYS };
@@ -18,11 +18,11 @@ static const struct {
 	const char *name;
 	uint64_t min, max; /* max 0: not a number */
 } keys[KEYS] = {
-	[KEY_REPEAT] = { "repeat", 1, WORKLOAD_PASSES_MAX },
-	[KEY_CALLS] = { "calls", 1, WORKLOAD_CALLS_MAX },
-	[KEY_COUNT] = { "count", 0, WORKLOAD_COUNT_MAX },
-	[KEY_DTYPE] = { "dtype", 0, 0 },
-	[KEY_GAP] = { "gap_us", 0, WORKLOAD_GAP_US_MAX },
+	[KEY_REPEAT] = {"repeat", 1, WORKLOAD_PASSES_MAX},
+	[KEY_CALLS] = {"calls", 1, WORKLOAD_CALLS_MAX},
+	[KEY_COUNT] = {"count", 0, WORKLOAD_COUNT_MAX},
+	[KEY_DTYPE] = {"dtype", 0, 0},
+	[KEY_GAP] = {"gap_us", 0, WORKLOAD_GAP_US_MAX},
 };
 
 /* Where in which file, and where to say what is wrong there. */
@@ -45,8 +45,8 @@ enum belay_dtype workload_dtype(const char *name)
 int workload_builtin(const char *name, uint64_t passes, struct workload *ret_workload)
 {
 	/* 61 layers, two allreduces each; 8 tokens of hidden size 7168. */
-	static const struct workload_line verify_pass = { .calls = 122, .count = 8 * 7168,
-							  .dtype = BELAY_BF16 };
+	static const struct workload_line verify_pass = {
+		.calls = 122, .count = 8 * 7168, .dtype = BELAY_BF16};
 	struct workload_line *line;
 
 	if (strcmp(name, "verify-pass") != 0)
@@ -61,7 +61,10 @@ int workload_builtin(const char *name, uint64_t passes, struct workload *ret_wor
 	return 0;
 }
 
-__attribute__((format(printf, 2, 3)))
+/* Says what is wrong where. Returns -1. */
+static int problem(const struct place *place, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 static int problem(const struct place *place, const char *format, ...)
 {
 	char text[512];
@@ -112,8 +115,10 @@ static int set_value(const struct place *place, struct workload_line *line, enum
 	if (key == KEY_DTYPE) {
 		line->dtype = workload_dtype(text);
 		if (!line->dtype)
-			return problem(place, "dtype '%s': expected bf16, f16, f32, f64, i32, i64, "
-				       "u8 or i8", text);
+			return problem(place,
+				       "dtype '%s': expected bf16, f16, f32, f64, i32, i64, "
+				       "u8 or i8",
+				       text);
 		return 0;
 	}
 	if (command_parse_number(text, &value) || value < keys[key].min || value > keys[key].max)
@@ -136,18 +141,21 @@ static int read_word(const struct place *place, char *word, struct workload_line
 	*value++ = '\0';
 	key = find_key(word);
 	if (key == KEYS)
-		return problem(place, "unknown key '%s': expected repeat, calls, count, dtype and "
-			       "gap_us", word);
+		return problem(place,
+			       "unknown key '%s': expected repeat, calls, count, dtype and "
+			       "gap_us",
+			       word);
 	if (*seen & 1u << key)
 		return problem(place, "'%s' is given twice", word);
 	*seen |= 1u << key;
 	return set_value(place, line, key, value);
 }
 
-/* Reads one line. Returns 1 when it holds a kind of pass, 0 when it is blank, -1 when it is wrong. */
+/* Reads one line. Returns 1 when it holds a kind of pass, 0 when it is blank, -1 when it is wrong.
+ */
 static int read_line(const struct place *place, char *text, struct workload_line *ret_line)
 {
-	struct workload_line line = { 0 };
+	struct workload_line line = {0};
 	unsigned seen = 0;
 	char *rest = NULL;
 
@@ -208,8 +216,8 @@ static int read_lines(FILE *input, struct place *place, struct workload *workloa
 int workload_read(FILE *input, const char *name, struct workload *ret_workload, char *ret_problem,
 		  size_t problem_size)
 {
-	struct place place = { name, 0, ret_problem, problem_size };
-	struct workload workload = { 0 };
+	struct place place = {name, 0, ret_problem, problem_size};
+	struct workload workload = {0};
 	int status = read_lines(input, &place, &workload);
 
 	if (status)

@@ -36,7 +36,8 @@ static void fill_signals(sigset_t *ret_set)
 	sigaddset(ret_set, SIGTERM);
 }
 
-/* Executes this program anew; by its path, so that tools show its name, else by the link to itself. */
+/* Executes this program anew; by its path, so that tools show its name, else by the link to itself.
+ */
 static void execute(char **arguments)
 {
 	static const char link[] = "/proc/self/exe";
@@ -51,11 +52,10 @@ static void execute(char **arguments)
 }
 
 /* In the child, before exec: tied to the parent, its signals as the parent found them. */
-__attribute__((noreturn))
-static void become_rank(int rank, int job_fd, pid_t parent, const sigset_t *mask)
+static _Noreturn void become_rank(int rank, int job_fd, pid_t parent, const sigset_t *mask)
 {
 	char name[64], argument[64];
-	char *arguments[] = { name, argument, NULL };
+	char *arguments[] = {name, argument, NULL};
 
 	snprintf(name, sizeof(name), "%s", program_invocation_short_name);
 	snprintf(argument, sizeof(argument), RANK_ARGUMENT "%d", rank);
@@ -142,7 +142,7 @@ static int count_running(struct rank_processes *processes, const struct rank_lim
 
 int rank_processes_wait(struct rank_processes *processes, const struct rank_limits *limits)
 {
-	const struct timespec look = { .tv_nsec = LOOK_NS };
+	const struct timespec look = {.tv_nsec = LOOK_NS};
 	uint64_t progress = 0, progress_ns = now_ns();
 	int running = processes->count;
 	int number = 0;

@@ -32,8 +32,10 @@ static int check_pidfd(char *why, size_t size)
 	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 	if (fd < 0) {
-		snprintf(why, size, "pidfd_open: %s; Linux 5.3 or newer is needed, and a seccomp "
-			 "filter that allows it", strerror(errno));
+		snprintf(why, size,
+			 "pidfd_open: %s; Linux 5.3 or newer is needed, and a seccomp "
+			 "filter that allows it",
+			 strerror(errno));
 		return -1;
 	}
 	(void)close(fd);
@@ -43,7 +45,7 @@ static int check_pidfd(char *why, size_t size)
 /* The kernel chooses a free abstract name for an address without one. */
 static int check_socket(char *why, size_t size)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int status = 0;
 
@@ -66,7 +68,7 @@ static void look_at(struct info *info, enum belay_path path, int usable, const c
 static int find_setting(const char *name, struct belay_setting *ret_setting)
 {
 	for (int i = 0; i < belay_setting_count(); i++) {
-		struct belay_setting setting = { .size = sizeof(setting) };
+		struct belay_setting setting = {.size = sizeof(setting)};
 		int status = belay_setting_get(i, NULL, &setting);
 
 		if (status) {
@@ -111,7 +113,7 @@ static void apply_paths(struct info *info, const struct belay_setting *paths)
 int info_look(struct info *ret_info)
 {
 	struct belay_setting paths;
-	struct info info = { 0 };
+	struct info info = {0};
 	char why[400];
 
 	if (find_setting("BELAY_PATHS", &paths))
@@ -124,7 +126,8 @@ int info_look(struct info *ret_info)
 		look_at(&info, BELAY_PATH_RING, 0, why);
 	} else {
 		look_at(&info, BELAY_PATH_HOST, 1, "memory shared by the processes of this host");
-		look_at(&info, BELAY_PATH_RING, 1, "Unix sockets between the processes of this host");
+		look_at(&info, BELAY_PATH_RING, 1,
+			"Unix sockets between the processes of this host");
 	}
 	apply_paths(&info, &paths);
 	*ret_info = info;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* belay-info --probe: creates communicators between rank processes and makes checked calls on each path. */
+/* belay-info --probe: creates communicators between rank processes and makes checked calls on each
+ * path. */
 #include "config.h"
 
 #include <stdio.h>
@@ -38,9 +39,13 @@ static void note(struct info_probe *probe, const struct bench_group *group)
 
 static int probe_path(uint32_t nranks, enum belay_path path, struct info_probe *probe)
 {
-	struct bench_options options = { .nranks = nranks, .sizes = { 1024, 65536, 1048576 },
-					 .nsizes = 3, .dtype = BELAY_F32, .op = BELAY_SUM,
-					 .iterations = PROBE_CALLS, .pin = nranks > 1 };
+	struct bench_options options = {.nranks = nranks,
+					.sizes = {1024, 65536, 1048576},
+					.nsizes = 3,
+					.dtype = BELAY_F32,
+					.op = BELAY_SUM,
+					.iterations = PROBE_CALLS,
+					.pin = nranks > 1};
 	struct bench_group group;
 	int status;
 
@@ -98,7 +103,8 @@ int info_probe(uint32_t nranks, struct info *info)
 	int status;
 
 	info->probe_ranks = nranks;
-	/* What goes wrong comes back from the ranks as text; their own messages would say it twice. */
+	/* What goes wrong comes back from the ranks as text; their own messages would say it twice.
+	 */
 	(void)setenv("BELAY_LOG", "off", 1);
 	status = probe_paths(info);
 	restore("BELAY_LOG", level);

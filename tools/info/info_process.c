@@ -12,7 +12,7 @@
 
 static const char *breaker_text(enum belay_breaker_state state)
 {
-	static const char *const names[] = { "closed", "open", "half-open" };
+	static const char *const names[] = {"closed", "open", "half-open"};
 
 	return (unsigned)state < 3 ? names[state] : "unknown";
 }
@@ -55,8 +55,8 @@ static void print_comm_text(const struct belay_process_comm *comm)
 
 static int print_text(const struct belay_process *process, int count)
 {
-	struct belay_process_comm comm = { .size = sizeof(comm) };
-	struct belay_rank_health rank = { .size = sizeof(rank) };
+	struct belay_process_comm comm = {.size = sizeof(comm)};
+	struct belay_rank_health rank = {.size = sizeof(rank)};
 
 	for (int i = 0; i < count; i++) {
 		if (belay_process_comm(process, i, &comm))
@@ -93,8 +93,8 @@ static json_t *verdict_json(const struct belay_process_comm *comm)
 
 static json_t *comm_json(const struct belay_process *process, int index)
 {
-	struct belay_process_comm comm = { .size = sizeof(comm) };
-	struct belay_rank_health rank = { .size = sizeof(rank) };
+	struct belay_process_comm comm = {.size = sizeof(comm)};
+	struct belay_rank_health rank = {.size = sizeof(rank)};
 	json_t *ranks = json_array();
 
 	if (belay_process_comm(process, index, &comm)) {
@@ -171,6 +171,7 @@ static double metric_left(const struct belay_rank_health *rank)
 	return rank->left;
 }
 
+/* clang-format off */
 static const struct metric rank_metrics[] = {
 	{ "belay_rank_seq", "counter", "Last call that the rank began.", metric_seq },
 	{ "belay_rank_done_seq", "counter", "Last call that the rank finished.", metric_done_seq },
@@ -182,6 +183,7 @@ static const struct metric rank_metrics[] = {
 	{ "belay_rank_left", "gauge", "1 when the rank has destroyed its communicator.",
 	  metric_left },
 };
+/* clang-format on */
 
 static void print_head(const char *name, const char *type, const char *text)
 {
@@ -191,8 +193,8 @@ static void print_head(const char *name, const char *type, const char *text)
 static void print_rank_metric(const struct belay_process *process, int count,
 			      const struct metric *metric)
 {
-	struct belay_process_comm comm = { .size = sizeof(comm) };
-	struct belay_rank_health rank = { .size = sizeof(rank) };
+	struct belay_process_comm comm = {.size = sizeof(comm)};
+	struct belay_rank_health rank = {.size = sizeof(rank)};
 
 	print_head(metric->name, metric->type, metric->help);
 	for (int i = 0; i < count; i++) {
@@ -200,8 +202,8 @@ static void print_rank_metric(const struct belay_process *process, int count,
 			continue; /* cannot be: i is in range */
 		for (int r = 0; r < comm.nranks; r++) {
 			if (belay_process_rank(process, i, r, &rank) == 0)
-				printf("%s{comm=\"%s\",rank=\"%d\"} %.15g\n", metric->name,
-				       comm.id, r, metric->value(&rank));
+				printf("%s{comm=\"%s\",rank=\"%d\"} %.15g\n", metric->name, comm.id,
+				       r, metric->value(&rank));
 		}
 	}
 }
@@ -233,12 +235,12 @@ static void print_comm_metric(const struct belay_process_comm *comm, int which)
 static void print_comm_metrics(const struct belay_process *process, int count)
 {
 	static const char *const heads[][3] = {
-		{ "belay_comm_ranks", "gauge", "Ranks of the communicator." },
-		{ "belay_comm_rescued_seqs", "counter", "Calls rescued." },
-		{ "belay_comm_breaker", "gauge", "0 closed, 1 open, 2 half-open." },
-		{ "belay_comm_verdict", "gauge", "1 when the communicator has its verdict." },
+		{"belay_comm_ranks", "gauge", "Ranks of the communicator."},
+		{"belay_comm_rescued_seqs", "counter", "Calls rescued."},
+		{"belay_comm_breaker", "gauge", "0 closed, 1 open, 2 half-open."},
+		{"belay_comm_verdict", "gauge", "1 when the communicator has its verdict."},
 	};
-	struct belay_process_comm comm = { .size = sizeof(comm) };
+	struct belay_process_comm comm = {.size = sizeof(comm)};
 
 	for (int which = 0; which < 4; which++) {
 		print_head(heads[which][0], heads[which][1], heads[which][2]);
