@@ -202,16 +202,27 @@ static void starve(struct watcher *w)
 
 /* ---- polling ---------------------------------------------------------------------------------- */
 
-enum { SLOT_KICK = 0, SLOT_PIDFD = 1, SLOT_LINK = 1 + BELAY_RANKS_MAX,
-       SLOTS = 1 + 2 * BELAY_RANKS_MAX };
+/* What is polled: the kick, then pidfds, then links of as many ranks as there are. No more: poll() refuses an array
+ * longer than RLIMIT_NOFILE. */
+enum { SLOT_KICK = 0, SLOT_PIDFD = 1, SLOTS_MAX = 1 + 2 * BELAY_RANKS_MAX };
+
+static unsigned slot_link(const struct belay_comm *comm)
+{
+	return SLOT_PIDFD + comm->nranks;
+}
+
+static unsigned slot_count(const struct belay_comm *comm)
+{
+	return SLOT_PIDFD + 2 * comm->nranks;
+}
 
 static void fill_slots(const struct watcher *w, struct pollfd *slots)
 {
 	const struct belay_comm *comm = w->comm;
 
 	slots[SLOT_KICK] = (struct pollfd){ .fd = w->kick_fd, .events = POLLIN };
-	for (unsigned r = 0; r < BELAY_RANKS_MAX; r++) {
-		bool peer = r < comm->nranks && r != comm->rank;
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		bool peer = r != comm->rank;
 		short events = 0;
 
 		slots[SLOT_PIDFD + r] = (struct pollfd){
@@ -222,7 +233,7 @@ static void fill_slots(const struct watcher *w, struct pollfd *slots)
 			events |= POLLIN;
 		if (peer && rescue_wants_write(w->rescue, r))
 			events |= POLLOUT;
-		slots[SLOT_LINK + r] = (struct pollfd){
+		slots[slot_link(comm) + r] = (struct pollfd){
 			.fd = events && !(w->broken & rank_bit(r)) ? comm->members.link[r] : -1,
 			.events = events,
 		};
@@ -236,7 +247,7 @@ static void handle_slots(struct watcher *w, const struct pollfd *slots)
 	if (slots[SLOT_KICK].revents)
 		(void)!read(w->kick_fd, &count, sizeof(count));
 	for (unsigned r = 0; r < w->comm->nranks; r++) {
-		if (slots[SLOT_LINK + r].revents & (POLLIN | POLLHUP | POLLERR) &&
+		if (slots[slot_link(w->comm) + r].revents & (POLLIN | POLLHUP | POLLERR) &&
 		    !rescue_read(w->rescue, r)) {
 			/* Only its pidfd says that a rank is dead (L2). */
 			w->broken |= rank_bit(r);
@@ -261,14 +272,14 @@ static int timeout_ms(uint64_t now, uint64_t until)
 
 static void poll_once(struct watcher *w)
 {
-	struct pollfd slots[SLOTS];
+	struct pollfd slots[SLOTS_MAX];
 	uint64_t before = clock_now_ns(), after, wanted;
 	uint64_t until = w->next_heartbeat_ns < w->next_look_ns ? w->next_heartbeat_ns
 								: w->next_look_ns;
 	int ms = timeout_ms(before, until), ready;
 
 	fill_slots(w, slots);
-	ready = poll(slots, SLOTS, ms);
+	ready = poll(slots, slot_count(w->comm), ms);
 	after = clock_now_ns();
 	wanted = before + (uint64_t)ms * NS_PER_MS;
 	if (after > wanted + STANDSTILL_NS)
