@@ -119,8 +119,12 @@ static int load_settings(struct belay_comm *comm, const struct belay_config *con
 	comm->first_seq = 1;
 	if (config && config->size >= sizeof(*config) && config->first_seq)
 		comm->first_seq = config->first_seq;
-	if (comm->first_seq > VERDICT_TURN_MAX / 2)
+	if (comm->first_seq > VERDICT_TURN_MAX / 2) {
+		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
+			  "belay_config.first_seq is %" PRIu64 ": expected at most %" PRIu64,
+			  comm->first_seq, (uint64_t)(VERDICT_TURN_MAX / 2));
 		return BELAY_E_ARGUMENT;
+	}
 	return faults_parse(comm->settings.text[SETTING_fault], &comm->faults, comm->causes);
 }
 
