@@ -5,4 +5,8 @@
 
 tap_is "no input of the corpus harms the meeting's decoder" \
 	"$top_builddir/tests/fuzz/replay_handshake" "$top_srcdir"/tests/fuzz/handshake/*.bin
+tap_is "no input of the corpus harms the decoder of columns" \
+	"$top_builddir/tests/fuzz/replay_call_columns" "$top_srcdir"/tests/fuzz/call_columns/*.bin
+tap_is "no input of the corpus harms the reader of call logs" \
+	"$top_builddir/tests/fuzz/replay_call_log_reader" "$top_srcdir"/tests/fuzz/call_log_reader/*.belay
 tap_end

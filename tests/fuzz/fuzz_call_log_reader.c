@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzz target: a whole call log file. Built with libFuzzer (clang -fsanitize=fuzzer,address), or with
+ * replay_inputs.c, which runs it over files.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fuzz_target.h"
+#include "trace/call_log_format.h"
+#include "trace/call_log_reader.h"
+
+/* Reads every byte of what a block decoded to, so that a sanitizer sees a row that was never made. */
+static unsigned int touch(const struct call_log_batch *batch)
+{
+	const unsigned char *bytes = batch->rows;
+	unsigned int sum = 0;
+
+	for (size_t i = 0; i < batch->count * batch->stride; i++)
+		sum += bytes[i];
+	return sum;
+}
+
+/* Whatever stands in the file: the reader ends, goes forward only, and reports no damage outside the file. */
+static void read_all(struct call_log_reader *reader, size_t size)
+{
+	const struct call_log_damage *damage;
+	struct call_log_batch batch;
+	uint64_t done, total, before = 0;
+	volatile unsigned int sum = 0;
+	size_t count;
+
+	while (!call_log_reader_next(reader, &batch) && batch.kind != CALL_LOG_END) {
+		call_log_reader_progress(reader, &done, &total);
+		if (done <= before || total != size || !batch.count || batch.count > CALL_LOG_BLOCK_RECORDS)
+			abort();
+		before = done;
+		sum += touch(&batch);
+	}
+	count = call_log_reader_damage(reader, &damage);
+	for (size_t i = 0; i + 1 < count; i++)
+		if (damage[i].offset + damage[i].bytes > size || damage[i].records_lost < -1)
+			abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct call_log_reader *reader = NULL;
+	const char *reason = NULL;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	char path[64];
+
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!call_log_reader_open(path, &reader, &reason))
+		read_all(reader, size);
+	else if (!reason || reader)
+		abort();
+	call_log_reader_close(reader);
+	close(fd);
+	return 0;
+}
