@@ -41,6 +41,9 @@
 /* Used until belay-bench --tune says better; see docs/performance.md. */
 #define TWOSHOT_FROM_BYTES 32768
 
+/* How long a rank with a bad setting stays to tell the others. */
+#define TELL_UNFIT_NS (500 * NS_PER_MS)
+
 /* What only a creation needs. */
 struct creation {
 	struct belay_comm *comm;
@@ -427,6 +430,28 @@ static int fail_creation(struct belay_comm *comm, int status)
 	return status;
 }
 
+/* This rank cannot take part; the others need not wait for it until their deadline. Briefly: they may not come. */
+static int tell_unfit(struct creation *c, int rank, int nranks, int status)
+{
+	struct rendezvous *meeting = NULL;
+	struct group_members members;
+	struct rendezvous_spec spec = {
+		.meeting = c->place,
+		.rank = rank,
+		.nranks = nranks,
+		.agree_text = "",
+		.deadline_ns = clock_now_ns() + TELL_UNFIT_NS,
+		.faults = &c->comm->faults,
+		.unfit = status,
+	};
+
+	memcpy(spec.secret, c->secret, sizeof(spec.secret));
+	if (nranks > 1)
+		/* Never succeeds: it returns the status that it was told. */
+		(void)rendezvous_begin(&spec, &meeting, &members, c->comm->causes);
+	return fail_creation(c->comm, status);
+}
+
 static int create(struct creation *c, int rank, int nranks, struct belay_comm **ret_comm)
 {
 	int status = plan(c, rank, nranks);
@@ -452,10 +477,10 @@ int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id
 	status = new_comm(config, rank, &c.comm);
 	if (status)
 		return status;
+	c.place = meeting;
 	status = load_settings(c.comm, config);
 	if (status)
-		return fail_creation(c.comm, status);
-	c.place = meeting;
+		return tell_unfit(&c, rank, nranks, status);
 	return create(&c, rank, nranks, ret_comm);
 }
 
