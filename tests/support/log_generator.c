@@ -50,13 +50,16 @@ struct generator {
 };
 
 /* Random numbers: splitmix64, so that they are the same everywhere. */
-static uint64_t next_random(struct generator *g)
+static uint64_t mixed(uint64_t x)
 {
-	uint64_t x = g->random += 0x9e3779b97f4a7c15u;
-
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
 	return x ^ x >> 31;
+}
+
+static uint64_t next_random(struct generator *g)
+{
+	return mixed(g->random += 0x9e3779b97f4a7c15u);
 }
 
 /* Near enough to a normal distribution: the sum of twelve uniform numbers, in integers. */
@@ -262,7 +265,7 @@ static struct call_record *new_record(struct generator *g, uint32_t r)
 	record->flags = CALL_IN_PLACE;
 	if (s->digests) {
 		record->flags |= CALL_DIGEST;
-		record->digest = g->seq * 0x9e3779b97f4a7c15u;
+		record->digest = mixed(g->seq);
 		record->digest += (int64_t)g->seq == s->digest_seq && (int64_t)r == s->digest_rank;
 	}
 	return record;
