@@ -6,6 +6,12 @@
 
 static const struct outcome_action nothing = { .kind = OUTCOME_NOTHING, .rank = -1 };
 
+/* The clock of a view is read before the rest of it: what has begun since then is no time ago, not an age. */
+static uint64_t ns_since(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* The word of the step that sends what the calling thread misses. */
 static uint64_t sender_step(const struct outcome_view *view, unsigned rank)
 {
@@ -92,7 +98,7 @@ static struct outcome_action on_death(const struct outcome_view *view)
 static struct outcome_action on_mismatch(const struct outcome_view *view)
 {
 	bool all = progress_all_staged(&view->progress, view->complaint_turn);
-	uint64_t waited = view->now_ns - view->complaint_since_ns;
+	uint64_t waited = ns_since(view->now_ns, view->complaint_since_ns);
 
 	if (progress_first_open(&view->progress) != view->complaint_turn)
 		return nothing;
@@ -130,7 +136,7 @@ static struct outcome_action on_left(const struct outcome_view *view)
 
 static uint64_t waited_ns(const struct outcome_view *view)
 {
-	return view->now_ns > view->since_ns ? view->now_ns - view->since_ns : 0;
+	return ns_since(view->now_ns, view->since_ns);
 }
 
 /* A missing rank whose data is lost: sent, the soft deadline and the grace over; or sent and dead, for then
