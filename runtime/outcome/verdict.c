@@ -52,7 +52,8 @@ bool progress_all_staged(const struct progress *progress, uint64_t turn)
 int progress_dead_lacks(const struct progress *progress, uint64_t turn)
 {
 	for (unsigned r = 0; r < progress->nranks; r++)
-		if (is_dead(progress, r) && progress_done(progress, r) < turn)
+		if (is_dead(progress, r) &&
+		    (!progress->donation || progress_staged(progress, r) < turn))
 			return (int)r;
 	return -1;
 }

@@ -101,7 +101,8 @@ bool progress_all_done(const struct progress *progress, uint64_t turn);
 /* True when every rank has staged turn, so that it can be rescued (R1). */
 bool progress_all_staged(const struct progress *progress, uint64_t turn);
 
-/* The lowest dead rank that has not staged turn; -1: none. Then no rank can ever finish it. */
+/* The lowest dead rank whose input of turn nobody can have from it: not staged, or not to be read by others. -1: none.
+ * A turn that is open and lacks a dead rank's input can never be finished. */
 int progress_dead_lacks(const struct progress *progress, uint64_t turn);
 
 /* Rule V1: may `turn` be proposed over `word`? Then *ret_word is the new word. */
