@@ -48,7 +48,7 @@ struct stuck_turn {
 	size_t count; /* elements of this turn */
 	int dtype, op;
 	const struct path *path; /* that the turn goes on */
-	bool region; /* results are pushed into region buffers: R4 */
+	bool region; /* peers read the input or push results in place, in region buffers: R4 */
 };
 
 struct mailbox {

@@ -464,16 +464,22 @@ static enum hold hold(struct rescue *rescue, struct stuck_turn *ret_stuck)
 	return GO_ON_WITH_OUTPUT;
 }
 
-/* R4: with region buffers, only when no live peer can push into them any more. */
+/* R4: with region buffers, only when no live peer reads them or pushes into them any more. In place the output is the
+ * input that peers reduce from, so this comes before the first chunk. */
 static bool pushes_are_over(const struct rescue *rescue, const struct stuck_turn *stuck)
 {
 	const struct belay_comm *comm = rescue->comm;
 	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
 
-	for (unsigned r = 0; stuck->region && r < comm->nranks; r++)
-		if (!(dead & rank_bit(r)) && atomic_load_explicit(&comm->control.rank[r].results,
-							     memory_order_acquire) < rescue->turn)
+	for (unsigned r = 0; stuck->region && r < comm->nranks; r++) {
+		const struct control_rank *rank = &comm->control.rank[r];
+
+		/* A one-shot turn posts no results: being done says the same. */
+		if (!(dead & rank_bit(r)) &&
+		    atomic_load_explicit(&rank->results, memory_order_acquire) < rescue->turn &&
+		    atomic_load_explicit(&rank->done, memory_order_acquire) < rescue->turn)
 			return false;
+	}
 	return true;
 }
 
@@ -517,7 +523,7 @@ static bool end_chunk(struct rescue *rescue)
 	if (held == HOLD)
 		return false;
 	if (held == GO_ON_WITH_OUTPUT) {
-		if (last && !pushes_are_over(rescue, &stuck))
+		if (!pushes_are_over(rescue, &stuck))
 			return false;
 		reduce_chunk(rescue, &stuck);
 	}

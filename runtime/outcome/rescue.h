@@ -16,7 +16,8 @@
  *   IDLE       the word names a turn, this rank is a member       GATHERING  [rescue_begin]
  *   GATHERING  all parts of the chunk are here and passed on      HOLDING    [rescue_pump]
  *   HOLDING    calling thread has done the turn, or abandoned it  GATHERING  [rescue_pump]
- *   HOLDING    the same, last chunk, R4 holds                     IDLE       [rescue_pump]
+ *              and R4 holds
+ *   HOLDING    the same, last chunk                               IDLE       [rescue_pump]
  *   any        a member's link breaks                             IDLE       [rescue_lose_link]
  *   any        a verdict, another attempt                         IDLE       [rescue_cancel]
  *

@@ -171,7 +171,9 @@ static inline void begin_wait(struct belay_comm *comm, struct turn *t, enum wait
 	stuck->count = t->bytes / call->element_bytes;
 	stuck->dtype = call->dtype;
 	stuck->op = call->op;
-	stuck->region = false;
+	/* Peers may read or write the own buffers as soon as they have the header, whatever this rank has. */
+	stuck->region = t->in_offset[comm->rank] != REGION_NO_OFFSET ||
+			t->out_offset[comm->rank] != REGION_NO_OFFSET;
 	w->wait.arrival_ns = NULL;
 	w->wait.start_ns = call->record->start_ns;
 	w->wait.late = false;
@@ -209,14 +211,6 @@ static int wait_in_phase(struct belay_comm *comm, struct turn *t, struct turn_wa
 	return comm_fail(comm);
 }
 
-static bool uses_region(const struct belay_comm *comm, const struct turn *t)
-{
-	for (unsigned r = 0; r < comm->nranks; r++)
-		if (t->in_offset[r] != REGION_NO_OFFSET || t->out_offset[r] != REGION_NO_OFFSET)
-			return true;
-	return false;
-}
-
 static int wait_for_inputs(struct belay_comm *comm, struct turn *t)
 {
 	struct turn_wait w;
@@ -237,7 +231,6 @@ static int wait_for_results(struct belay_comm *comm, struct turn *t)
 
 	begin_wait(comm, t, WAIT_RESULTS, &w);
 	w.wait.arrived = result_arrived;
-	w.wait.stuck.region = uses_region(comm, t);
 	return wait_in_phase(comm, t, &w);
 }
 
