@@ -156,11 +156,25 @@ static void take_own_parts(struct rescue *rescue)
 	}
 }
 
+/* True when every rank is done with a turn: nobody needs its rescue, and its slots and descriptions may be in use
+ * again. What was read of them before this said false was the turn's (invariant 4). */
+static bool is_over(const struct belay_comm *comm, uint64_t turn)
+{
+	struct progress progress;
+
+	/* Acquire: the loads of slots stay before those of the done words. */
+	atomic_thread_fence(memory_order_acquire);
+	comm_read_progress(comm, &progress);
+	return progress_all_done(&progress, turn);
+}
+
 static void begin_chunk(struct rescue *rescue, uint64_t offset)
 {
 	rescue->offset = offset;
 	rescue->have = rescue->sent = 0;
 	take_own_parts(rescue);
+	if (is_over(rescue->comm, rescue->turn))
+		rescue_cancel(rescue);
 }
 
 /* Whose data the beginner of the attempt missed; a label for the trace. */
@@ -268,7 +282,7 @@ void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members)
 	if (word != rescue->word && word != 0) {
 		rescue_cancel(rescue);
 		rescue->word = word;
-		if (members & rank_bit(comm->rank))
+		if (members & rank_bit(comm->rank) && !is_over(comm, rescue_turn(word)))
 			rescue_begin(rescue, word, members);
 	}
 	if (rescue->active)
