@@ -86,9 +86,10 @@ static uint64_t still_missing(const struct belay_comm *comm, const struct stuck_
 static void view_wait(struct watcher *w, struct outcome_view *view)
 {
 	struct stuck_turn stuck;
+	enum mailbox_state state = mailbox_read(&w->comm->mailbox, &stuck);
 	uint64_t sent;
 
-	if (mailbox_read(&w->comm->mailbox, &stuck) == MAILBOX_IDLE) {
+	if (state == MAILBOX_IDLE) {
 		/* Relaxed: only shown. */
 		atomic_store_explicit(&w->comm->own->missing, 0, memory_order_relaxed);
 		return;
@@ -96,7 +97,9 @@ static void view_wait(struct watcher *w, struct outcome_view *view)
 	note_new_wait(w, &stuck);
 	view->phase = stuck.phase;
 	view->turn = stuck.turn;
-	view->missing = still_missing(w->comm, &stuck);
+	/* What comes after the calling thread has abandoned the turn does not help it: it still wants the rescue, and a new
+	 * attempt when a member dies. */
+	view->missing = state < MAILBOX_ABANDONED ? still_missing(w->comm, &stuck) : stuck.missing;
 	view->since_ns = stuck.since_ns + (w->stood_still_ns - w->stood_still_before_ns);
 	view->give_up_ns = stuck.give_up_ns;
 	view->late_told = w->late_told;
