@@ -42,23 +42,50 @@ uint64_t liveness_sent(const struct outcome_view *view)
 	return sent;
 }
 
+static uint64_t at_least_done(const struct progress *progress, uint64_t step, unsigned rank)
+{
+	return step > progress->done[rank] ? step : progress->done[rank];
+}
+
+/* Is a further behind than b? By the steps of a call in their order; a rank that waits itself is less to blame. */
+static bool is_behind(const struct outcome_view *view, unsigned a, unsigned b)
+{
+	const struct progress *p = &view->progress;
+	const uint64_t steps[][2] = {
+		{ progress_staged(p, a), progress_staged(p, b) },
+		{ at_least_done(p, p->pushed[a], a), at_least_done(p, p->pushed[b], b) },
+		{ p->done[a], p->done[b] },
+		{ at_least_done(p, p->results[a], a), at_least_done(p, p->results[b], b) },
+		{ view->waiting >> a & 1, view->waiting >> b & 1 },
+	};
+
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (steps[i][0] != steps[i][1])
+			return steps[i][0] < steps[i][1];
+	return false;
+}
+
 int liveness_root(const struct outcome_view *view)
 {
 	const struct progress *progress = &view->progress;
-	uint64_t unsent = view->missing & ~liveness_sent(view);
+	uint64_t unsent = view->missing & ~liveness_sent(view), behind = 0;
 	int root = -1;
 
 	if (!unsent)
 		return -1;
 	/* A rank that has not even staged this turn holds up the others, whoever they wait for. */
-	for (unsigned r = 0; r < progress->nranks; r++) {
-		if (r == view->self || progress_staged(progress, r) >= view->turn)
-			continue;
-		if (root < 0 || progress_staged(progress, r) <
-					progress_staged(progress, (unsigned)root))
+	for (unsigned r = 0; r < progress->nranks; r++)
+		if (r != view->self && progress_staged(progress, r) < view->turn)
+			behind |= rank_bit(r);
+	if (!behind)
+		behind = unsent;
+	for (; behind; behind &= behind - 1) {
+		unsigned r = (unsigned)__builtin_ctzll(behind);
+
+		if (root < 0 || is_behind(view, r, (unsigned)root))
 			root = (int)r;
 	}
-	return root >= 0 ? root : __builtin_ctzll(unsent);
+	return root;
 }
 
 static bool verdict_is_open(const struct outcome_view *view)
