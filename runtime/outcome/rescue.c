@@ -228,6 +228,25 @@ static void clear_spoiled_header(const struct rescue *rescue)
 						      memory_order_acq_rel, memory_order_relaxed);
 }
 
+/* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
+static void complain(struct rescue *rescue)
+{
+	mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn, clock_now_ns());
+	rescue_cancel(rescue);
+}
+
+/* M1: of every rank, for a dead one's part comes from a donor. All have staged the turn, so all descriptions stand
+ * unless the turn is over. */
+static bool signatures_agree(const struct rescue *rescue)
+{
+	const struct belay_comm *comm = rescue->comm;
+
+	for (unsigned r = 0; r < comm->nranks; r++)
+		if (comm->control.rank[r].call[rescue->turn & 1].signature != rescue->signature)
+			return is_over(comm, rescue->turn);
+	return true;
+}
+
 static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 {
 	struct belay_comm *comm = rescue->comm;
@@ -257,7 +276,10 @@ static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
 	if (faults_armed(&comm->faults))
 		fault_act(&comm->faults, (int)comm->rank, call->seq, FAULT_AT_RESCUE);
-	begin_chunk(rescue, 0);
+	if (signatures_agree(rescue))
+		begin_chunk(rescue, 0);
+	else
+		complain(rescue);
 	/* The calling thread may be asleep, not yet past its own soft deadline. */
 	wait_ring_bell(comm->own);
 }
@@ -348,13 +370,6 @@ static void send_parts(struct rescue *rescue)
 static bool is_current(const struct rescue *rescue, const struct message *head)
 {
 	return rescue->active && head->word == rescue->word;
-}
-
-/* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
-static void complain(struct rescue *rescue)
-{
-	mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn, clock_now_ns());
-	rescue_cancel(rescue);
 }
 
 static void accept_part(struct rescue *rescue, const struct message *head, const char *payload)
