@@ -242,17 +242,26 @@ static struct outcome_action on_late(const struct outcome_view *view)
 	return action;
 }
 
+/* Whom the hard deadline blames. When all have sent, a rescue or a call on the ring waits for some rank's watcher, and
+ * the one that does not run shows no heartbeat. */
+static int stuck_rank(const struct outcome_view *view)
+{
+	uint64_t stopped = view->stopped & ranks_below(view->progress.nranks) & ~view->progress.dead & ~rank_bit(view->self);
+	int root = liveness_root(view);
+
+	if (root >= 0)
+		return root;
+	if (stopped)
+		return __builtin_ctzll(stopped);
+	return view->missing ? __builtin_ctzll(view->missing) : -1;
+}
+
 static struct outcome_action on_wait(const struct outcome_view *view)
 {
 	struct outcome_action action;
 
-	if (waited_ns(view) >= view->give_up_ns) {
-		int root = liveness_root(view);
-
-		if (root < 0 && view->missing)
-			root = __builtin_ctzll(view->missing);
-		return propose(view, BELAY_CAUSE_PEER_STUCK, root);
-	}
+	if (waited_ns(view) >= view->give_up_ns)
+		return propose(view, BELAY_CAUSE_PEER_STUCK, stuck_rank(view));
 	action = on_left(view);
 	if (action.kind == OUTCOME_NOTHING)
 		action = on_lost(view);

@@ -41,6 +41,7 @@ struct outcome_view {
 	struct progress progress;
 	uint64_t left; /* ranks that have destroyed their communicator */
 	uint64_t waiting; /* ranks that are themselves past the soft deadline in a wait */
+	uint64_t stopped; /* ranks whose watcher has shown no heartbeat for three periods; a label (L4) */
 	/* Own calling thread. */
 	enum wait_phase phase;
 	uint64_t turn;     /* that it waits in */

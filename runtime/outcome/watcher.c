@@ -56,6 +56,8 @@ static void view_words(struct watcher *w, struct outcome_view *view)
 		/* Relaxed: decides only who is named late. */
 		if (atomic_load_explicit(&rank->missing, memory_order_relaxed))
 			view->waiting |= rank_bit(r);
+		if (watcher_stands_still(comm, r, view->now_ns))
+			view->stopped |= rank_bit(r);
 	}
 }
 

@@ -19,15 +19,20 @@ uint64_t watcher_rescue_members(const struct belay_comm *comm, uint64_t word)
 	return atomic_load_explicit(&beginner->rescue_members[parity], memory_order_acquire);
 }
 
-/* "running" or "stopped", by the heartbeat; a label, nothing depends on it (L4). */
+bool watcher_stands_still(const struct belay_comm *comm, unsigned rank, uint64_t now)
+{
+	/* Relaxed: a label, nothing is ordered by it. */
+	uint64_t beat = atomic_load_explicit(&comm->control.rank[rank].heartbeat_ns,
+					     memory_order_relaxed);
+
+	return now > beat && now - beat > 3 * comm->settings.heartbeat_ns;
+}
+
 static const char *heartbeat_label(const struct belay_comm *comm, int rank, uint64_t now)
 {
-	uint64_t beat;
-
 	if (rank < 0)
 		return "unknown";
-	beat = atomic_load_explicit(&comm->control.rank[rank].heartbeat_ns, memory_order_relaxed);
-	return now > beat && now - beat > 3 * comm->settings.heartbeat_ns ? "stopped" : "running";
+	return watcher_stands_still(comm, (unsigned)rank, now) ? "stopped" : "running";
 }
 
 /* ---- which call a turn belongs to ------------------------------------------------------------- */

@@ -49,6 +49,9 @@ void watcher_meet_verdict(struct watcher *w);
 /* A peer's process has ended: dead, unless it had left before. */
 void watcher_note_exit(struct watcher *w, unsigned rank);
 
+/* True when a rank's heartbeat is older than three periods: its process is stopped or its watcher starved (L4). */
+bool watcher_stands_still(const struct belay_comm *comm, unsigned rank, uint64_t now);
+
 /* The members of the attempt that a rescue word names. */
 uint64_t watcher_rescue_members(const struct belay_comm *comm, uint64_t word);
 
