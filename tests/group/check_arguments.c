@@ -15,7 +15,7 @@
 
 static void run(int nranks, rank_scenario scenario, struct rank_group *ret_group)
 {
-	rank_group_run(&(struct rank_spec){ .nranks = nranks, .scenario = scenario }, ret_group);
+	rank_group_run(&(struct rank_spec){.nranks = nranks, .scenario = scenario}, ret_group);
 }
 
 static struct CUstream_st *some_stream(void)
@@ -34,8 +34,8 @@ static void still_works(struct rank_seat *seat)
 static void refuse_calls(struct rank_seat *seat)
 {
 	struct belay_comm *comm = seat->comm;
-	float in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, out[8] = { 9, 9, 9, 9, 9, 9, 9, 9 };
-	struct belay_health health = { .size = sizeof(health) };
+	float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[8] = {9, 9, 9, 9, 9, 9, 9, 9};
+	struct belay_health health = {.size = sizeof(health)};
 	int count = 0;
 
 	BAD(seat, belay_allreduce(NULL, out, 4, BELAY_F32, BELAY_SUM, comm, NULL));
@@ -45,9 +45,11 @@ static void refuse_calls(struct rank_seat *seat)
 	BAD(seat, belay_allreduce(in, out, SIZE_MAX / 4, BELAY_F32, BELAY_SUM, comm, NULL));
 	for (int bad = -1; bad < 12; bad++) {
 		if (bad < BELAY_F32 || bad > BELAY_I8)
-			BAD(seat, belay_allreduce(in, out, 4, (enum belay_dtype)bad, BELAY_SUM, comm, NULL));
+			BAD(seat, belay_allreduce(in, out, 4, (enum belay_dtype)bad, BELAY_SUM,
+						  comm, NULL));
 		if (bad < BELAY_SUM || bad > BELAY_PROD)
-			BAD(seat, belay_allreduce(in, out, 4, BELAY_F32, (enum belay_op)bad, comm, NULL));
+			BAD(seat,
+			    belay_allreduce(in, out, 4, BELAY_F32, (enum belay_op)bad, comm, NULL));
 	}
 	/* F64: overlapping in part, from both sides. */
 	BAD(seat, belay_allreduce(in, in + 1, 4, BELAY_F32, BELAY_SUM, comm, NULL));
@@ -63,14 +65,16 @@ static void refuse_calls(struct rank_seat *seat)
 	RANK_EXPECT(seat, health.seq == seat->made && !health.in_call);
 	still_works(seat);
 	/* Side by side is no overlap. */
-	RANK_EXPECT_STATUS(seat, belay_allreduce(in, in + 4, 4, BELAY_F32, BELAY_SUM, comm, NULL), 0);
+	RANK_EXPECT_STATUS(seat, belay_allreduce(in, in + 4, 4, BELAY_F32, BELAY_SUM, comm, NULL),
+			   0);
 	RANK_EXPECT(seat, in[4] == (float)seat->nranks && in[7] == 4 * (float)seat->nranks);
 }
 
 static void refuse_passes(struct rank_seat *seat)
 {
 	struct belay_comm *comm = seat->comm;
-	struct belay_pass_info info = { .size = sizeof(info), .pass = 77 }, small = { .size = 8, .pass = 78 };
+	struct belay_pass_info info = {.size = sizeof(info), .pass = 77},
+			       small = {.size = 8, .pass = 78};
 
 	BAD(seat, belay_pass_begin(NULL, NULL));
 	BAD(seat, belay_pass_end(NULL, NULL));
@@ -115,10 +119,11 @@ static void refuse_buffers(struct rank_seat *seat)
 static void refuse_queries(struct rank_seat *seat)
 {
 	struct belay_comm *comm = seat->comm;
-	struct belay_health health = { .size = 8, .seq = 5 };
-	struct belay_rank_health rank = { .size = 8, .seq = 6 }, whole = { .size = sizeof(whole), .seq = 6 };
-	struct belay_statistics statistics = { .size = 8, .calls = 7 };
-	struct belay_verdict verdict = { .size = 8, .seq = 8 };
+	struct belay_health health = {.size = 8, .seq = 5};
+	struct belay_rank_health rank = {.size = 8, .seq = 6},
+				 whole = {.size = sizeof(whole), .seq = 6};
+	struct belay_statistics statistics = {.size = 8, .calls = 7};
+	struct belay_verdict verdict = {.size = 8, .seq = 8};
 	size_t needed = 0;
 	char text[16] = "untouched";
 
@@ -138,8 +143,8 @@ static void refuse_queries(struct rank_seat *seat)
 	BAD(seat, belay_comm_verdict(comm, &verdict));
 	verdict.size = sizeof(verdict);
 	RANK_EXPECT_STATUS(seat, belay_comm_verdict(comm, &verdict), BELAY_E_STATE);
-	RANK_EXPECT(seat, health.seq == 5 && rank.seq == 6 && whole.seq == 6 && statistics.calls == 7 &&
-				  verdict.seq == 8);
+	RANK_EXPECT(seat, health.seq == 5 && rank.seq == 6 && whole.seq == 6 &&
+				  statistics.calls == 7 && verdict.seq == 8);
 	BAD(seat, belay_comm_causes(NULL, text, sizeof(text), &needed));
 	BAD(seat, belay_comm_causes(comm, NULL, 1, &needed));
 	RANK_EXPECT(seat, strcmp(text, "untouched") == 0 && needed == 0);
@@ -148,7 +153,8 @@ static void refuse_queries(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, belay_comm_causes(comm, NULL, 0, NULL), 0);
 	RANK_EXPECT(seat, belay_comm_rank(NULL) == -1 && belay_comm_nranks(NULL) == -1);
 	RANK_EXPECT(seat, belay_comm_id(NULL) == NULL && strlen(belay_comm_id(comm)) == 32);
-	RANK_EXPECT(seat, belay_comm_rank(comm) == seat->rank && belay_comm_nranks(comm) == seat->nranks);
+	RANK_EXPECT(seat,
+		    belay_comm_rank(comm) == seat->rank && belay_comm_nranks(comm) == seat->nranks);
 	still_works(seat);
 }
 
@@ -189,11 +195,12 @@ START_TEST(a_bad_argument_is_refused_and_the_communicator_works_on)
 }
 END_TEST
 
-/* ---- creation --------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------
+ */
 
 static void refuse_creations(struct rank_seat *seat)
 {
-	struct belay_unique_id no_id = { { 0 } }, broken = seat->ids[0];
+	struct belay_unique_id no_id = {{0}}, broken = seat->ids[0];
 	struct belay_config small = BELAY_CONFIG_INIT, bad = BELAY_CONFIG_INIT;
 	struct belay_comm *comm = NULL;
 
@@ -239,7 +246,7 @@ static void set_badly(struct rank_seat *seat, size_t offset, const char *value, 
 		rank_complain(seat, __FILE__, __LINE__, belay_last_error(), 0);
 }
 
-#define SET_BADLY(seat, field, value, name)                                                       \
+#define SET_BADLY(seat, field, value, name)                                                        \
 	set_badly(seat, offsetof(struct belay_config, field), value, name)
 
 /* F17, F78: of each kind of setting, one line that names it and its value. */
@@ -275,7 +282,8 @@ START_TEST(a_bad_setting_is_refused_and_named)
 }
 END_TEST
 
-/* ---- after a verdict -------------------------------------------------------------------------- */
+/* ---- after a verdict --------------------------------------------------------------------------
+ */
 
 static void ask_after_a_verdict(struct rank_seat *seat)
 {
@@ -297,7 +305,8 @@ static void ask_after_a_verdict(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, belay_comm_abort(comm), 0);
 	RANK_EXPECT(seat, !rank_call(seat, 5));
 	rank_meet_verdict(seat);
-	/* The verdict came in call 3 or before call 2 was done everywhere; the pass ends accordingly, alike on all. */
+	/* The verdict came in call 3 or before call 2 was done everywhere; the pass ends
+	 * accordingly, alike on all. */
 	seat->report->outcome[0] = (int16_t)belay_pass_end(comm, NULL);
 	RANK_EXPECT_STATUS(seat, belay_pass_begin(comm, NULL), BELAY_E_ABORTED);
 	RANK_EXPECT_STATUS(seat, belay_pass_end(comm, NULL), BELAY_E_STATE);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Right bits for every shape of a healthy call: counts, alignment, in place, limits, region buffers,
- * special values, types, numbers of ranks, ranks as threads, all ranks on one core. docs/faults.md: rows
- * 19 and 20. rank_calls.c compares every element with the rank-order sum and looks at guard bytes.
+ * Right bits for every shape of a healthy call: counts, alignment, in place, limits, region
+ * buffers, special values, types, numbers of ranks, ranks as threads, all ranks on one core.
+ * docs/faults.md: rows 19 and 20. rank_calls.c compares every element with the rank-order sum and
+ * looks at guard bytes.
  */
 #include "config.h"
 
@@ -19,14 +20,35 @@ static void run(struct rank_spec spec, struct rank_group *ret_group)
 	rank_group_run(&spec, ret_group);
 }
 
-/* ---- counts, alignment, limits ---------------------------------------------------------------- */
+/* ---- counts, alignment, limits ----------------------------------------------------------------
+ */
 
 #define LIMIT 1024 /* floats in a slot of 4096 bytes */
 
-static const size_t counts[] = { 0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 32, 33, 63, 65, 255, 257,
-				 LIMIT - 1, LIMIT, LIMIT + 1, 2 * LIMIT - 1, 2 * LIMIT,
-				 2 * LIMIT + 1, 5 * LIMIT + 7 };
-static const size_t shifts[] = { 0, 4, 8, 12, 1, 2, 3 };
+static const size_t counts[] = {0,
+				1,
+				2,
+				3,
+				5,
+				7,
+				15,
+				16,
+				17,
+				31,
+				32,
+				33,
+				63,
+				65,
+				255,
+				257,
+				LIMIT - 1,
+				LIMIT,
+				LIMIT + 1,
+				2 * LIMIT - 1,
+				2 * LIMIT,
+				2 * LIMIT + 1,
+				5 * LIMIT + 7};
+static const size_t shifts[] = {0, 4, 8, 12, 1, 2, 3};
 
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
 #define SHIFTS (sizeof(shifts) / sizeof(shifts[0]))
@@ -37,9 +59,10 @@ static void call_all_shapes(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	for (size_t c = 0; c < COUNTS; c++) {
 		for (size_t s = 0; s < SHIFTS; s++) {
-			struct call_shape shape = { .count = counts[c] };
+			struct call_shape shape = {.count = counts[c]};
 
-			/* In the second half of the shifts rank 0 alone is out of line: F61, the same path. */
+			/* In the second half of the shifts rank 0 alone is out of line: F61, the
+			 * same path. */
 			if (s < 4 || seat->rank == 0) {
 				shape.send_shift = shifts[s];
 				shape.recv_shift = shifts[(s * 3 + c) % SHIFTS];
@@ -52,8 +75,10 @@ static void call_all_shapes(struct rank_seat *seat)
 }
 
 static const struct rank_spec groups[] = {
-	{ .nranks = 4 }, { .nranks = 2 }, { .nranks = 1 }, { .nranks = 3, .threads = true },
-	{ .nranks = 8 }, { .nranks = 4, .one_core = true }, { .nranks = 5 }, { .nranks = 8, .one_core = true },
+	{.nranks = 4}, {.nranks = 2},
+	{.nranks = 1}, {.nranks = 3, .threads = true},
+	{.nranks = 8}, {.nranks = 4, .one_core = true},
+	{.nranks = 5}, {.nranks = 8, .one_core = true},
 };
 
 static int group_count(void)
@@ -76,11 +101,11 @@ END_TEST
 
 static void call_nothing(struct rank_seat *seat)
 {
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
-	RANK_EXPECT_STATUS(seat, belay_allreduce(NULL, NULL, 0, BELAY_BF16, BELAY_MAX, seat->comm, NULL),
-			   0);
+	RANK_EXPECT_STATUS(
+		seat, belay_allreduce(NULL, NULL, 0, BELAY_BF16, BELAY_MAX, seat->comm, NULL), 0);
 	RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
 	RANK_EXPECT(seat, health.seq == 1 && health.done_seq == 1);
 	RANK_EXPECT(seat, rank_call(seat, 3));
@@ -92,7 +117,7 @@ START_TEST(a_call_of_no_elements_is_a_call)
 {
 	struct rank_group group;
 
-	run((struct rank_spec){ .nranks = 4, .scenario = call_nothing }, &group);
+	run((struct rank_spec){.nranks = 4, .scenario = call_nothing}, &group);
 	assert_all_well(&group);
 }
 END_TEST
@@ -129,7 +154,8 @@ START_TEST(calls_in_quick_succession_never_mix)
 }
 END_TEST
 
-/* ---- region buffers --------------------------------------------------------------------------- */
+/* ---- region buffers ---------------------------------------------------------------------------
+ */
 
 static void *allocate(struct rank_seat *seat, size_t bytes)
 {
@@ -149,9 +175,9 @@ static void call_in_regions(struct rank_seat *seat)
 	b = allocate(seat, 100000);
 	RANK_EXPECT(seat, (uintptr_t)a % 4096 == 0 && a[0] == 0 && a[99999] == 0);
 	for (int i = 0; i < 60; i++) {
-		static const size_t sizes[] = { 1, 300, 4000, 10000, 16384, 24000 };
+		static const size_t sizes[] = {1, 300, 4000, 10000, 16384, 24000};
 		char *own = aligned_alloc(64, 100032);
-		struct call_shape shape = { .count = sizes[i % 6], .in_place = i % 5 == 0 };
+		struct call_shape shape = {.count = sizes[i % 6], .in_place = i % 5 == 0};
 		bool region = i % 3 == 0 || (i % 3 == 1 && seat->rank & 1);
 
 		shape.send = region ? a : own;
@@ -196,7 +222,8 @@ static void exhaust_the_region(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT_STATUS(seat, belay_buffer_alloc(seat->comm, (1 << 20) + 1, &none),
 			   BELAY_E_NO_MEMORY);
-	RANK_EXPECT_STATUS(seat, belay_buffer_alloc(seat->comm, SIZE_MAX, &none), BELAY_E_NO_MEMORY);
+	RANK_EXPECT_STATUS(seat, belay_buffer_alloc(seat->comm, SIZE_MAX, &none),
+			   BELAY_E_NO_MEMORY);
 	RANK_EXPECT(seat, none == seat);
 	while (count < 300 && !status) {
 		status = belay_buffer_alloc(seat->comm, 5000, &buffers[count]);
@@ -219,12 +246,13 @@ START_TEST(an_exhausted_region_is_an_error_and_nothing_worse)
 {
 	struct rank_group group;
 
-	run((struct rank_spec){ .nranks = 2, .scenario = exhaust_the_region }, &group);
+	run((struct rank_spec){.nranks = 2, .scenario = exhaust_the_region}, &group);
 	assert_all_well(&group);
 }
 END_TEST
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values -----------------------------------------------------------------------------------
+ */
 
 static const uint32_t specials[] = {
 	0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x7f800000,
@@ -265,8 +293,8 @@ static void call_with_specials(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	for (size_t i = 0; i < count; i++)
 		in[i] = from_bits(special_input(seat->rank, i));
-	RANK_EXPECT_STATUS(seat, belay_allreduce(in, out, count, BELAY_F32, BELAY_SUM, seat->comm, NULL),
-			   0);
+	RANK_EXPECT_STATUS(
+		seat, belay_allreduce(in, out, count, BELAY_F32, BELAY_SUM, seat->comm, NULL), 0);
 	for (size_t i = 0; i < count; i++) {
 		/* volatile: the sum is made at run time, in rank order. */
 		volatile float sum = from_bits(special_input(0, i));
@@ -285,7 +313,7 @@ static void call_with_specials(struct rank_seat *seat)
 /* Row 19; F27. */
 START_TEST(special_values_give_the_same_bits_on_all_ranks_and_the_rank_order_sum)
 {
-	struct rank_spec spec = { .nranks = _i ? 8 : 4, .scenario = call_with_specials };
+	struct rank_spec spec = {.nranks = _i ? 8 : 4, .scenario = call_with_specials};
 	struct rank_group group;
 
 	run(spec, &group);
@@ -303,7 +331,8 @@ static uint16_t bf16_of(float value)
 	return (uint16_t)(bits >> 16);
 }
 
-/* 75000 (to bf16: 74752) on one rank and 1, 2, 3 ... on the others: a sum in bf16 would lose all of these. */
+/* 75000 (to bf16: 74752) on one rank and 1, 2, 3 ... on the others: a sum in bf16 would lose all of
+ * these. */
 static void call_with_one_giant(struct rank_seat *seat)
 {
 	uint16_t in = bf16_of(seat->rank == 2 ? 74752.0f : 96.0f), out = 0;
@@ -313,15 +342,15 @@ static void call_with_one_giant(struct rank_seat *seat)
 	uint32_t bits;
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
-	RANK_EXPECT_STATUS(seat, belay_allreduce(&in, &out, 1, BELAY_BF16, BELAY_SUM, seat->comm, NULL),
-			   0);
+	RANK_EXPECT_STATUS(
+		seat, belay_allreduce(&in, &out, 1, BELAY_BF16, BELAY_SUM, seat->comm, NULL), 0);
 	bits = (uint32_t)out << 16;
 	memcpy(&got, &bits, sizeof(got));
 	/* One unit in the last place is 512 here; half of it is one rounding. */
 	RANK_EXPECT(seat, fabsf(got - exact) <= 256.0f);
 	in = seat->rank == 1 ? large : 0;
-	RANK_EXPECT_STATUS(seat, belay_allreduce(&in, &out, 1, BELAY_BF16, BELAY_SUM, seat->comm, NULL),
-			   0);
+	RANK_EXPECT_STATUS(
+		seat, belay_allreduce(&in, &out, 1, BELAY_BF16, BELAY_SUM, seat->comm, NULL), 0);
 	RANK_EXPECT(seat, out == large); /* F69: no narrower type on the way */
 	rank_destroy(seat);
 }
@@ -331,7 +360,7 @@ START_TEST(a_16_bit_sum_is_rounded_once)
 {
 	struct rank_group group;
 
-	run((struct rank_spec){ .nranks = 8, .scenario = call_with_one_giant }, &group);
+	run((struct rank_spec){.nranks = 8, .scenario = call_with_one_giant}, &group);
 	ck_assert_uint_eq(rank_group_alive(&group), 255);
 }
 END_TEST
@@ -339,20 +368,24 @@ END_TEST
 /* Integers of each width wrap. */
 static void call_with_integers(struct rank_seat *seat)
 {
-	int32_t a[3] = { seat->rank, INT32_MAX, -7 }, b[3];
-	int64_t c[2] = { (int64_t)1 << 40, seat->rank }, d[2];
-	uint8_t e[3] = { 200, (uint8_t)seat->rank, 1 }, f[3];
+	int32_t a[3] = {seat->rank, INT32_MAX, -7}, b[3];
+	int64_t c[2] = {(int64_t)1 << 40, seat->rank}, d[2];
+	uint8_t e[3] = {200, (uint8_t)seat->rank, 1}, f[3];
 	int n = seat->nranks;
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
-	RANK_EXPECT_STATUS(seat, belay_allreduce(a, b, 3, BELAY_I32, BELAY_SUM, seat->comm, NULL), 0);
+	RANK_EXPECT_STATUS(seat, belay_allreduce(a, b, 3, BELAY_I32, BELAY_SUM, seat->comm, NULL),
+			   0);
 	RANK_EXPECT(seat, b[0] == n * (n - 1) / 2 && b[2] == -7 * n);
 	RANK_EXPECT(seat, b[1] == (int32_t)((uint32_t)INT32_MAX * (uint32_t)n));
-	RANK_EXPECT_STATUS(seat, belay_allreduce(c, d, 2, BELAY_I64, BELAY_MAX, seat->comm, NULL), 0);
+	RANK_EXPECT_STATUS(seat, belay_allreduce(c, d, 2, BELAY_I64, BELAY_MAX, seat->comm, NULL),
+			   0);
 	RANK_EXPECT(seat, d[0] == (int64_t)1 << 40 && d[1] == n - 1);
-	RANK_EXPECT_STATUS(seat, belay_allreduce(e, f, 3, BELAY_U8, BELAY_SUM, seat->comm, NULL), 0);
+	RANK_EXPECT_STATUS(seat, belay_allreduce(e, f, 3, BELAY_U8, BELAY_SUM, seat->comm, NULL),
+			   0);
 	RANK_EXPECT(seat, f[0] == (uint8_t)(200 * n) && f[2] == (uint8_t)n);
-	RANK_EXPECT_STATUS(seat, belay_allreduce(e, f, 3, BELAY_U8, BELAY_PROD, seat->comm, NULL), 0);
+	RANK_EXPECT_STATUS(seat, belay_allreduce(e, f, 3, BELAY_U8, BELAY_PROD, seat->comm, NULL),
+			   0);
 	RANK_EXPECT(seat, f[1] == 0 && f[2] == 1);
 	rank_destroy(seat);
 }
@@ -361,22 +394,27 @@ START_TEST(integers_wrap_and_operations_are_what_they_say)
 {
 	struct rank_group group;
 
-	run((struct rank_spec){ .nranks = 4, .scenario = call_with_integers }, &group);
+	run((struct rank_spec){.nranks = 4, .scenario = call_with_integers}, &group);
 	ck_assert_uint_eq(rank_group_alive(&group), 15);
 }
 END_TEST
 
-/* ---- many ranks ------------------------------------------------------------------------------- */
+/* ---- many ranks -------------------------------------------------------------------------------
+ */
 
 START_TEST(sixty_four_ranks_work_and_find_a_lost_write)
 {
 	struct rank_group group;
-	struct work_plan plan = { .passes = 2, .calls = 3, .count = 3000, .symm_max = "16K",
-				  .fault = "rank=33,seq=4,kind=drop" };
+	struct work_plan plan = {.passes = 2,
+				 .calls = 3,
+				 .count = 3000,
+				 .symm_max = "16K",
+				 .fault = "rank=33,seq=4,kind=drop"};
 
-	run((struct rank_spec){ .nranks = 64, .scenario = rank_life, .plan = &plan,
-				.threads = _i == 1 },
-	    &group);
+	run(
+		(struct rank_spec){
+			.nranks = 64, .scenario = rank_life, .plan = &plan, .threads = _i == 1},
+		&group);
 	assert_all_well(&group);
 	ck_assert_uint_ge(group.report[63].statistics.rescued_seqs, 1);
 }
@@ -398,8 +436,8 @@ static Suite *suite(void)
 
 	c = tcase_create("values");
 	tcase_set_timeout(c, 600);
-	tcase_add_loop_test(c, special_values_give_the_same_bits_on_all_ranks_and_the_rank_order_sum,
-			    0, 2);
+	tcase_add_loop_test(
+		c, special_values_give_the_same_bits_on_all_ranks_and_the_rank_order_sum, 0, 2);
 	tcase_add_test(c, a_16_bit_sum_is_rounded_once);
 	tcase_add_test(c, integers_wrap_and_operations_are_what_they_say);
 	suite_add_tcase(s, c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that is sent and does not arrive, arrives under a wrong flag or spoiled; the number of a call
- * around 2^32; regions that one rank cannot use; and the ring, which a rescue and the last resort share.
- * docs/faults.md: rows 21 to 25.
+ * Data that is sent and does not arrive, arrives under a wrong flag or spoiled; the number of a
+ * call around 2^32; regions that one rank cannot use; and the ring, which a rescue and the last
+ * resort share. docs/faults.md: rows 21 to 25.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 #include "trace/call_log_reader.h"
 
 /* Wide of the noise of a busy machine, for tests that count rescues. */
-#define CALM_LATE "30"
+#define CALM_LATE  "30"
 #define CALM_GRACE "60"
 
 static uint64_t everyone(int nranks)
@@ -29,23 +29,24 @@ static uint64_t everyone(int nranks)
 static void run(const struct fault_variant *variant, rank_scenario scenario, const void *plan,
 		struct rank_group *ret_group)
 {
-	rank_group_run(&(struct rank_spec){ .nranks = variant->nranks,
-					    .scenario = scenario,
-					    .plan = plan,
-					    .one_core = variant->one_core,
-					    .cap_ms = 60000 },
+	rank_group_run(&(struct rank_spec){.nranks = variant->nranks,
+					   .scenario = scenario,
+					   .plan = plan,
+					   .one_core = variant->one_core,
+					   .cap_ms = 60000},
 		       ret_group);
 }
 
-/* ---- drop ------------------------------------------------------------------------------------- */
+/* ---- drop -------------------------------------------------------------------------------------
+ */
 
 static const struct work_plan drop_shapes[] = {
-	{ .count = 100 },
-	{ .count = 12000 },
-	{ .count = 12000, .in_place = true },
-	{ .count = 12000, .regions = true },
-	{ .count = 12000, .regions = true, .in_place = true },
-	{ .count = 50000 }, /* several turns */
+	{.count = 100},
+	{.count = 12000},
+	{.count = 12000, .in_place = true},
+	{.count = 12000, .regions = true},
+	{.count = 12000, .regions = true, .in_place = true},
+	{.count = 50000}, /* several turns */
 };
 
 #define DROP_SHAPES (int)(sizeof(drop_shapes) / sizeof(drop_shapes[0]))
@@ -106,7 +107,8 @@ START_TEST(a_wrong_arrival_flag_is_never_taken_for_data)
 }
 END_TEST
 
-/* ---- corrupt ---------------------------------------------------------------------------------- */
+/* ---- corrupt ----------------------------------------------------------------------------------
+ */
 
 struct log_plan {
 	const char *fault;
@@ -144,9 +146,20 @@ static void log_some_calls(struct rank_seat *seat)
 struct log_digests {
 	uint64_t digest[LOGGED_CALLS + 1];
 	int calls, rescue_begins, rescue_ends;
+	int last[4]; /* calls in which that rank's input was the last to come */
 };
 
-static void take_rows(const struct call_log_batch *batch, struct log_digests *ret)
+static unsigned last_to_come(const struct call_record *call, unsigned nranks)
+{
+	unsigned last = 0;
+
+	for (unsigned r = 1; r < nranks; r++)
+		if (call->arrival_ns[r] > call->arrival_ns[last])
+			last = r;
+	return last;
+}
+
+static void take_rows(const struct call_log_batch *batch, unsigned nranks, struct log_digests *ret)
 {
 	for (size_t i = 0; i < batch->count; i++) {
 		const void *row = (const char *)batch->rows + i * batch->stride;
@@ -156,6 +169,7 @@ static void take_rows(const struct call_log_batch *batch, struct log_digests *re
 		if (batch->kind == CALL_LOG_CALLS && call->seq <= LOGGED_CALLS) {
 			ret->digest[call->seq] = call->digest;
 			ret->calls++;
+			ret->last[last_to_come(call, nranks)]++;
 		}
 		if (batch->kind == CALL_LOG_EVENTS) {
 			ret->rescue_begins += event->kind == EVENT_RESCUE_BEGIN;
@@ -168,7 +182,7 @@ static void read_digests(const char *folder, const char *id, int rank, struct lo
 {
 	char path[512];
 	struct call_log_reader *reader = NULL;
-	struct call_log_batch batch = { .kind = CALL_LOG_CALLS };
+	struct call_log_batch batch = {.kind = CALL_LOG_CALLS};
 	const char *reason = "";
 
 	memset(ret, 0, sizeof(*ret));
@@ -176,7 +190,7 @@ static void read_digests(const char *folder, const char *id, int rank, struct lo
 	ck_assert_msg(call_log_reader_open(path, &reader, &reason) == 0, "%s: %s", path, reason);
 	while (batch.kind != CALL_LOG_END) {
 		ck_assert_int_eq(call_log_reader_next(reader, &batch), 0);
-		take_rows(&batch, ret);
+		take_rows(&batch, call_log_reader_info(reader)->nranks, ret);
 	}
 	call_log_reader_close(reader);
 	(void)unlink(path);
@@ -185,7 +199,7 @@ static void read_digests(const char *folder, const char *id, int rank, struct lo
 
 static void log_and_read(struct log_plan *plan, struct log_digests *ret, int nranks)
 {
-	struct fault_variant v = { .nranks = nranks };
+	struct fault_variant v = {.nranks = nranks};
 	char folder[] = "check-lost-writes-XXXXXX", inner[256];
 	struct rank_group group;
 
@@ -203,8 +217,7 @@ static void log_and_read(struct log_plan *plan, struct log_digests *ret, int nra
 START_TEST(a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only)
 {
 	struct log_digests log[4];
-	struct log_plan plan = { .fault = "rank=2,seq=7,kind=corrupt",
-				 .count = _i ? 12000 : 64 };
+	struct log_plan plan = {.fault = "rank=2,seq=7,kind=corrupt", .count = _i ? 12000 : 64};
 
 	log_and_read(&plan, log, 4);
 	for (int seq = 1; seq <= LOGGED_CALLS; seq++) {
@@ -221,7 +234,7 @@ END_TEST
 START_TEST(a_rescue_is_one_pair_of_events_in_each_log)
 {
 	struct log_digests log[4];
-	struct log_plan plan = { .fault = "rank=2,seq=7,kind=drop", .count = 64 };
+	struct log_plan plan = {.fault = "rank=2,seq=7,kind=drop", .count = 64};
 
 	log_and_read(&plan, log, 4);
 	for (int r = 0; r < 4; r++) {
@@ -232,7 +245,21 @@ START_TEST(a_rescue_is_one_pair_of_events_in_each_log)
 }
 END_TEST
 
-/* ---- the wrap --------------------------------------------------------------------------------- */
+/* Row 11: by the arrivals that the other rank saw. (Who comes last sees all others only then.) Two ranks, so that
+ * each has a core where there are two. */
+START_TEST(a_delayed_rank_is_the_last_to_come_in_the_records)
+{
+	struct log_digests log[4];
+	struct log_plan plan = { .fault = "rank=1,seq=*,kind=delay:4", .count = 64 };
+
+	log_and_read(&plan, log, 2);
+	ck_assert_msg(log[0].last[1] * 4 >= LOGGED_CALLS * 3, "%d of %d calls", log[0].last[1],
+		      LOGGED_CALLS);
+}
+END_TEST
+
+/* ---- the wrap ---------------------------------------------------------------------------------
+ */
 
 /* Row 24: flags repeat every 2^32 - 1 calls, slots every 2; both go on over 2^32. */
 START_TEST(calls_pass_the_wrap_of_32_bits)
@@ -267,10 +294,10 @@ START_TEST(a_verdict_beyond_the_wrap_names_its_seq)
 }
 END_TEST
 
-/* ---- another path ----------------------------------------------------------------------------- */
+/* ---- another path -----------------------------------------------------------------------------
+ */
 
-static const char *const path_faults[] = { "rank=1,kind=map-fail",
-					   "rank=1,kind=selftest" };
+static const char *const path_faults[] = {"rank=1,kind=map-fail", "rank=1,kind=selftest"};
 
 /* Row 25; F02, F07: one rank cannot, so none does; one message each. */
 START_TEST(a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together)
@@ -278,7 +305,7 @@ START_TEST(a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together)
 	const struct fault_variant *v = &fault_variants[_i / 2];
 	struct rank_group group;
 	/* The message of a late rank is not the one that is counted. */
-	struct work_plan plan = { .fault = path_faults[_i % 2], .late = "10000", .grace = "1000" };
+	struct work_plan plan = {.fault = path_faults[_i % 2], .late = "10000", .grace = "1000"};
 
 	run(v, rank_life, &plan, &group);
 	assert_all_well(&group);
@@ -310,7 +337,10 @@ START_TEST(no_path_that_works_on_all_ranks_is_an_error_with_the_reason)
 END_TEST
 
 static const struct work_plan ring_shapes[] = {
-	{ .count = 0 }, { .count = 50000 }, { .count = 777, .in_place = true }, { .count = 12000, .regions = true },
+	{.count = 0},
+	{.count = 50000},
+	{.count = 777, .in_place = true},
+	{.count = 12000, .regions = true},
 };
 
 #define RING_SHAPES (int)(sizeof(ring_shapes) / sizeof(ring_shapes[0]))
@@ -346,7 +376,8 @@ START_TEST(a_rank_killed_on_the_ring_path_is_named_by_all)
 }
 END_TEST
 
-/* L3 without a donation: a private input is gone with its rank, so that the call itself has failed. */
+/* L3 without a donation: a private input is gone with its rank, so that the call itself has failed.
+ */
 START_TEST(without_shared_regions_a_dead_ranks_input_is_not_counted)
 {
 	const struct fault_variant *v = &fault_variants[_i];
@@ -374,17 +405,18 @@ static Suite *suite(void)
 			    n * DROP_SHAPES);
 	tcase_add_loop_test(c, many_lost_writes_of_all_ranks_are_all_rescued, 0, n);
 	tcase_add_loop_test(c, a_wrong_arrival_flag_is_never_taken_for_data, 0, n);
-	tcase_add_loop_test(c, a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only,
-			    0, 2);
+	tcase_add_loop_test(
+		c, a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only, 0, 2);
 	tcase_add_test(c, a_rescue_is_one_pair_of_events_in_each_log);
+	tcase_add_test(c, a_delayed_rank_is_the_last_to_come_in_the_records);
 	tcase_add_loop_test(c, calls_pass_the_wrap_of_32_bits, 0, n);
 	tcase_add_loop_test(c, a_verdict_beyond_the_wrap_names_its_seq, 0, n);
 	suite_add_tcase(s, c);
 
 	c = tcase_create("another path");
 	tcase_set_timeout(c, 600);
-	tcase_add_loop_test(
-		c, a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together, 0, 2 * n);
+	tcase_add_loop_test(c, a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together, 0,
+			    2 * n);
 	tcase_add_test(c, no_path_that_works_on_all_ranks_is_an_error_with_the_reason);
 	tcase_add_loop_test(c, the_ring_path_gives_the_same_bits, 0, n * RING_SHAPES);
 	tcase_add_loop_test(c, a_rank_killed_on_the_ring_path_is_named_by_all, 0, n);

@@ -3,8 +3,8 @@
  * Ranks that are killed, stopped, starved or that exit, with real processes; docs/faults.md says
  * which row of the fault matrix and which field case each test shows.
  *
- * In all of them: the survivors report one verdict, every output that was returned with success is the
- * rank-order sum bit for bit, and the survivors then work on in a new communicator.
+ * In all of them: the survivors report one verdict, every output that was returned with success is
+ * the rank-order sum bit for bit, and the survivors then work on in a new communicator.
  */
 #include "config.h"
 
@@ -31,10 +31,10 @@ static uint64_t everyone(int nranks)
 static void run(const struct fault_variant *variant, rank_scenario scenario, const void *plan,
 		struct rank_group *ret_group)
 {
-	rank_group_run(&(struct rank_spec){ .nranks = variant->nranks,
-					    .scenario = scenario,
-					    .plan = plan,
-					    .one_core = variant->one_core },
+	rank_group_run(&(struct rank_spec){.nranks = variant->nranks,
+					   .scenario = scenario,
+					   .plan = plan,
+					   .one_core = variant->one_core},
 		       ret_group);
 }
 
@@ -52,12 +52,14 @@ static void assert_lost(const struct rank_group *group, int victim, uint64_t seq
 		ck_assert_uint_lt(group->report[r].failed_ns, 10 * NS_PER_S);
 }
 
-/* ---- killed at each step ---------------------------------------------------------------------- */
+/* ---- killed at each step ----------------------------------------------------------------------
+ */
 
 static const struct {
 	const char *at;
-	int completes; /* 1: the call itself is finished from the staged input, the next one fails */
-} steps[] = { { "stage", 0 }, { "push", 1 }, { "wait", 1 }, { "reduce", 1 } };
+	int completes; /* 1: the call itself is finished from the staged input, the next one fails
+			*/
+} steps[] = {{"stage", 0}, {"push", 1}, {"wait", 1}, {"reduce", 1}};
 
 #define STEPS (int)(sizeof(steps) / sizeof(steps[0]))
 
@@ -76,7 +78,8 @@ START_TEST(a_rank_killed_at_a_step_is_named_by_all_survivors_at_the_same_call)
 }
 END_TEST
 
-/* Row 4, both halves of a two-shot call in place; F20: the retained input, not the half-written output, is used. */
+/* Row 4, both halves of a two-shot call in place; F20: the retained input, not the half-written
+ * output, is used. */
 START_TEST(a_rank_killed_in_a_two_shot_reduction_leaves_its_input_to_the_others)
 {
 	const struct fault_variant *v = &fault_variants[_i];
@@ -99,7 +102,7 @@ START_TEST(rank_0_killed_is_like_any_other)
 {
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
-	struct work_plan plan = { .fault = fault_text("rank=0,seq=%u,kind=kill", v->seq) };
+	struct work_plan plan = {.fault = fault_text("rank=0,seq=%u,kind=kill", v->seq)};
 
 	run(v, rank_life, &plan, &group);
 	assert_lost(&group, 0, v->seq);
@@ -146,7 +149,8 @@ START_TEST(a_rank_killed_during_a_rescue_does_not_stop_the_rescue)
 }
 END_TEST
 
-/* Row 5: rank 1 dies, and whoever of ranks 0 and 2 comes to propose the verdict first dies of it. */
+/* Row 5: rank 1 dies, and whoever of ranks 0 and 2 comes to propose the verdict first dies of it.
+ */
 START_TEST(a_rank_killed_while_it_proposes_leaves_one_verdict)
 {
 	const struct fault_variant *v = &fault_variants[_i];
@@ -186,7 +190,7 @@ static void die_between_passes(struct rank_seat *seat)
 START_TEST(a_rank_killed_between_passes_fails_the_next_call_at_once)
 {
 	struct rank_group group;
-	struct work_plan plan = { 0 };
+	struct work_plan plan = {0};
 
 	run(&fault_variants[_i], die_between_passes, &plan, &group);
 	assert_lost(&group, 1, 16);
@@ -198,7 +202,7 @@ END_TEST
 START_TEST(a_rank_killed_in_destroy_disturbs_nobody)
 {
 	struct rank_group group;
-	struct work_plan plan = { .fault = "rank=1,seq=*,kind=kill,at=destroy" };
+	struct work_plan plan = {.fault = "rank=1,seq=*,kind=kill,at=destroy"};
 
 	run(&fault_variants[_i], rank_life, &plan, &group);
 	for (int r = 0; r < group.nranks; r++) {
@@ -211,7 +215,8 @@ START_TEST(a_rank_killed_in_destroy_disturbs_nobody)
 }
 END_TEST
 
-/* ---- stopped ---------------------------------------------------------------------------------- */
+/* ---- stopped ----------------------------------------------------------------------------------
+ */
 
 /* Row 7, F18, F50. */
 START_TEST(a_rank_stopped_for_less_than_the_hard_deadline_is_late_and_nothing_else)
@@ -285,20 +290,22 @@ START_TEST(a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes)
 }
 END_TEST
 
-/* ---- ends of its own -------------------------------------------------------------------------- */
+/* ---- ends of its own --------------------------------------------------------------------------
+ */
 
 static void crash_in_a_call(struct rank_seat *seat)
 {
-	struct work_plan plan = { 0 };
+	struct work_plan plan = {0};
 	void *nothing = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT(seat, rank_pass(seat, 5, 100));
 	if (seat->rank == 1) {
-		(void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+		(void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});
 		/* The sanitizers' handlers would make an exit of it. */
 		(void)signal(SIGSEGV, SIG_DFL);
-		(void)!belay_allreduce(nothing, nothing, 100, BELAY_F32, BELAY_SUM, seat->comm, NULL);
+		(void)!belay_allreduce(nothing, nothing, 100, BELAY_F32, BELAY_SUM, seat->comm,
+				       NULL);
 	}
 	(void)rank_pass(seat, 5, 100);
 	rank_end_of_life(seat, &plan);
@@ -321,7 +328,7 @@ END_TEST
 static void *exit_soon(void *argument)
 {
 	struct rank_seat *seat = argument;
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 
 	do
 		RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
@@ -332,7 +339,7 @@ static void *exit_soon(void *argument)
 
 static void await_death(struct rank_seat *seat, int rank)
 {
-	struct belay_rank_health health = { .size = sizeof(health) };
+	struct belay_rank_health health = {.size = sizeof(health)};
 	uint64_t until = rank_now_ns() + 20 * NS_PER_S;
 
 	while (!health.dead && rank_now_ns() < until)
@@ -342,7 +349,7 @@ static void await_death(struct rank_seat *seat, int rank)
 
 static void exit_in_a_call(struct rank_seat *seat)
 {
-	struct work_plan plan = { 0 };
+	struct work_plan plan = {0};
 	pthread_t thread;
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
@@ -386,7 +393,8 @@ START_TEST(a_starved_watcher_is_no_death)
 }
 END_TEST
 
-/* Row 33, F10: nothing is left wherever a run is cut. The group checks for processes, descriptors and files. */
+/* Row 33, F10: nothing is left wherever a run is cut. The group checks for processes, descriptors
+ * and files. */
 static void be_killed_at_random(struct rank_seat *seat)
 {
 	const struct work_plan *plan = seat->plan;
@@ -399,8 +407,8 @@ static void be_killed_at_random(struct rank_seat *seat)
 
 START_TEST(runs_killed_at_random_points_leave_nothing)
 {
-	static const char *const at[] = { "handshake", "stage", "push", "wait",
-					  "reduce",    "rescue", "destroy" };
+	static const char *const at[] = {"handshake", "stage",	"push",	  "wait",
+					 "reduce",    "rescue", "destroy"};
 
 	for (int i = 0; i < (rank_tests_long() ? 200 : 6); i++) {
 		struct rank_group group;
@@ -416,6 +424,71 @@ START_TEST(runs_killed_at_random_points_leave_nothing)
 }
 END_TEST
 
+/* Rank 2 dies of nothing to do with the verdict, after it and before it has asked for the
+ * survivors. */
+static void die_after_the_verdict(struct rank_seat *seat)
+{
+	const struct work_plan *plan = seat->plan;
+
+	rank_apply(seat, plan);
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	RANK_EXPECT(seat, !rank_work(seat, plan));
+	rank_meet_verdict(seat);
+	if (seat->rank == 2)
+		(void)raise(SIGKILL);
+	rank_live_on(seat);
+}
+
+/* F90: the agreement on the survivors is bounded too, and goes on without the dead. */
+START_TEST(a_rank_killed_after_the_verdict_is_no_survivor)
+{
+	struct rank_group group;
+	uint64_t survivors = everyone(4) & ~UINT64_C(6);
+	struct work_plan plan = {.fault = "rank=1,seq=13,kind=kill"};
+
+	run(&fault_variants[0], die_after_the_verdict, &plan, &group);
+	ck_assert_uint_eq(rank_group_alive(&group), survivors);
+	assert_one_verdict(&group, survivors, BELAY_CAUSE_PEER_LOST, 1, 13);
+	assert_lived_on(&group, survivors);
+}
+END_TEST
+
+struct id_plan {
+	struct belay_unique_id id;
+	bool dies;
+};
+
+static void live_under_an_id(struct rank_seat *seat)
+{
+	const struct id_plan *plan = seat->plan;
+
+	RANK_EXPECT_STATUS(
+		seat,
+		belay_comm_create(&seat->comm, &plan->id, seat->rank, seat->nranks, &seat->config),
+		0);
+	RANK_EXPECT(seat, rank_pass(seat, 5, 3000));
+	if (plan->dies)
+		(void)raise(SIGKILL);
+	rank_destroy(seat);
+}
+
+/* F11, F82; row 33: all killed at once, and started again under the same id at once. */
+START_TEST(a_job_that_was_killed_whole_can_be_started_again_under_its_id)
+{
+	struct id_plan plan = {.dies = true};
+	struct rank_group group;
+
+	ck_assert_int_eq(belay_unique_id_create(&plan.id), 0);
+	for (int i = 0; i < 3; i++) {
+		run(&fault_variants[0], live_under_an_id, &plan, &group);
+		ck_assert_uint_eq(rank_group_alive(&group), 0);
+	}
+	plan.dies = false;
+	run(&fault_variants[0], live_under_an_id, &plan, &group);
+	assert_all_well(&group);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("process faults");
@@ -423,12 +496,13 @@ static Suite *suite(void)
 	int n = fault_variant_count();
 
 	tcase_set_timeout(c, 600);
-	tcase_add_loop_test(c, a_rank_killed_at_a_step_is_named_by_all_survivors_at_the_same_call, 0,
-			    n * STEPS);
+	tcase_add_loop_test(c, a_rank_killed_at_a_step_is_named_by_all_survivors_at_the_same_call,
+			    0, n * STEPS);
 	tcase_add_loop_test(c, a_rank_killed_in_a_two_shot_reduction_leaves_its_input_to_the_others,
 			    0, n);
 	tcase_add_loop_test(c, rank_0_killed_is_like_any_other, 0, n);
-	tcase_add_loop_test(c, two_ranks_killed_at_once_give_one_verdict_that_names_one_of_them, 0, n);
+	tcase_add_loop_test(c, two_ranks_killed_at_once_give_one_verdict_that_names_one_of_them, 0,
+			    n);
 	tcase_add_loop_test(c, a_rank_killed_during_a_rescue_does_not_stop_the_rescue, 0, n);
 	tcase_add_loop_test(c, a_rank_killed_while_it_proposes_leaves_one_verdict, 0, n);
 	tcase_add_loop_test(c, a_rank_killed_between_passes_fails_the_next_call_at_once, 0, n);
@@ -448,6 +522,8 @@ static Suite *suite(void)
 	tcase_add_test(c, an_exit_in_a_call_is_like_a_kill);
 	tcase_add_loop_test(c, a_starved_watcher_is_no_death, 0, n);
 	tcase_add_test(c, runs_killed_at_random_points_leave_nothing);
+	tcase_add_test(c, a_rank_killed_after_the_verdict_is_no_survivor);
+	tcase_add_test(c, a_job_that_was_killed_whole_can_be_started_again_under_its_id);
 	suite_add_tcase(s, c);
 	return s;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that do not make the same calls, and communicators used from several threads. docs/faults.md:
- * rows 15 to 18. A mismatch is a verdict before any output is written (rank_calls.c looks at recv).
+ * Ranks that do not make the same calls, and communicators used from several threads.
+ * docs/faults.md: rows 15 to 18. A mismatch is a verdict before any output is written (rank_calls.c
+ * looks at recv).
  */
 #include "config.h"
 
@@ -20,16 +21,17 @@ static uint64_t everyone(int nranks)
 static void run(const struct fault_variant *variant, rank_scenario scenario, const void *plan,
 		struct rank_group *ret_group)
 {
-	rank_group_run(&(struct rank_spec){ .nranks = variant->nranks,
-					    .scenario = scenario,
-					    .plan = plan,
-					    .one_core = variant->one_core },
+	rank_group_run(&(struct rank_spec){.nranks = variant->nranks,
+					   .scenario = scenario,
+					   .plan = plan,
+					   .one_core = variant->one_core},
 		       ret_group);
 }
 
-/* ---- one rank calls differently --------------------------------------------------------------- */
+/* ---- one rank calls differently ---------------------------------------------------------------
+ */
 
-static const char *const mismatch_kinds[] = { "count", "dtype", "op", "swap" };
+static const char *const mismatch_kinds[] = {"count", "dtype", "op", "swap"};
 
 #define KINDS (int)(sizeof(mismatch_kinds) / sizeof(mismatch_kinds[0]))
 
@@ -57,7 +59,8 @@ START_TEST(a_wrong_count_type_operation_or_order_is_a_mismatch_on_all_ranks)
 		.fault = fault_text("rank=1,seq=%u,kind=%s", v->seq, mismatch_kinds[_i % KINDS]),
 		.count = _i & 1 ? 12000 : 100,
 		.in_place = _i / 2 & 1,
-		.grace = "300", /* a rank that comes late is still to be heard, and no rescue is to begin */
+		.grace = "300", /* a rank that comes late is still to be heard, and no rescue is to
+				   begin */
 	};
 
 	run(v, rank_life, &plan, &group);
@@ -84,7 +87,7 @@ struct count_plan {
 };
 
 static const struct count_plan count_plans[] = {
-	{ 100, 98 }, { 100, 200 }, { 100, 0 }, { 12000, 6000 }, { 409600 / 4, 409598 / 4 }, { 50000, 0 },
+	{100, 98}, {100, 200}, {100, 0}, {12000, 6000}, {409600 / 4, 409598 / 4}, {50000, 0},
 };
 
 #define COUNT_PLANS (int)(sizeof(count_plans) / sizeof(count_plans[0]))
@@ -92,7 +95,7 @@ static const struct count_plan count_plans[] = {
 static void call_with_other_counts(struct rank_seat *seat)
 {
 	const struct count_plan *plan = seat->plan;
-	struct work_plan nothing = { 0 };
+	struct work_plan nothing = {0};
 
 	seat->config.grace_ms = "300";
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
@@ -111,7 +114,8 @@ START_TEST(other_counts_on_one_rank_never_give_wrong_tails)
 }
 END_TEST
 
-/* ---- calls left out, added, exchanged --------------------------------------------------------- */
+/* ---- calls left out, added, exchanged ---------------------------------------------------------
+ */
 
 enum deviation { SWAP_IN_PASS, SKIP_IN_PASS, EXTRA_IN_PASS, SKIP_OUTSIDE, EXTRA_OUTSIDE };
 
@@ -123,7 +127,7 @@ struct deviation_plan {
 static void deviate_in_a_pass(struct rank_seat *seat)
 {
 	const struct deviation_plan *plan = seat->plan;
-	static const size_t ordered[] = { 10, 20, 30, 40, 50 }, swapped[] = { 10, 30, 20, 40, 50 };
+	static const size_t ordered[] = {10, 20, 30, 40, 50}, swapped[] = {10, 30, 20, 40, 50};
 	bool odd = seat->rank == 1, well;
 
 	seat->config.grace_ms = "300";
@@ -151,9 +155,9 @@ static void deviate_in_a_pass(struct rank_seat *seat)
 /* Row 16. */
 START_TEST(calls_swapped_left_out_or_added_in_a_pass_are_a_mismatch)
 {
-	static const struct deviation_plan plans[] = { { SWAP_IN_PASS }, { SKIP_IN_PASS },
-						       { EXTRA_IN_PASS } };
-	static const uint64_t seqs[] = { 7, 10, 11 };
+	static const struct deviation_plan plans[] = {
+		{SWAP_IN_PASS}, {SKIP_IN_PASS}, {EXTRA_IN_PASS}};
+	static const uint64_t seqs[] = {7, 10, 11};
 	struct rank_group group;
 	uint64_t others;
 
@@ -189,7 +193,7 @@ static void deviate_outside(struct rank_seat *seat)
 /* Row 16; F05: found at T as the missing or the surplus last call. */
 START_TEST(a_call_left_out_or_added_outside_passes_is_found_at_the_hard_deadline)
 {
-	static const struct deviation_plan plans[] = { { SKIP_OUTSIDE }, { EXTRA_OUTSIDE } };
+	static const struct deviation_plan plans[] = {{SKIP_OUTSIDE}, {EXTRA_OUTSIDE}};
 	struct rank_group group;
 
 	run(&fault_variants[0], deviate_outside, &plans[_i], &group);
@@ -208,7 +212,7 @@ END_TEST
 /* One rank leaves for good, the others call on. */
 static void leave_early(struct rank_seat *seat)
 {
-	struct work_plan nothing = { 0 };
+	struct work_plan nothing = {0};
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT(seat, rank_pass(seat, 5, 10));
@@ -216,7 +220,8 @@ static void leave_early(struct rank_seat *seat)
 		rank_destroy(seat);
 		seat->config.start_ms = "300";
 		RANK_EXPECT_STATUS(seat, rank_create(seat, 1), BELAY_E_START_TIMEOUT);
-		(void)snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
+		(void)snprintf(seat->report->text, sizeof(seat->report->text), "%s",
+			       belay_last_error());
 		return;
 	}
 	RANK_EXPECT(seat, !rank_pass(seat, 5, 10));
@@ -239,7 +244,8 @@ START_TEST(a_rank_that_leaves_and_comes_again_alone_hurts_nobody_for_long)
 }
 END_TEST
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------
+ */
 
 static void *call_in_thread(void *argument)
 {
@@ -252,9 +258,9 @@ static void *call_in_thread(void *argument)
 /* What another thread gets while a call runs. */
 static void meddle(struct rank_seat *seat)
 {
-	struct belay_health health = { .size = sizeof(health) };
-	struct belay_statistics statistics = { .size = sizeof(statistics) };
-	struct belay_pass_info info = { .size = sizeof(info) };
+	struct belay_health health = {.size = sizeof(health)};
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+	struct belay_pass_info info = {.size = sizeof(info)};
 	struct belay_unique_id id;
 	float in = 3, out = 5;
 	void *buffer = NULL;
@@ -263,7 +269,8 @@ static void meddle(struct rank_seat *seat)
 	do
 		RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
 	while (!health.in_call);
-	RANK_EXPECT_STATUS(seat, belay_allreduce(&in, &out, 1, BELAY_F32, BELAY_SUM, seat->comm, NULL),
+	RANK_EXPECT_STATUS(seat,
+			   belay_allreduce(&in, &out, 1, BELAY_F32, BELAY_SUM, seat->comm, NULL),
 			   BELAY_E_BUSY);
 	RANK_EXPECT_STATUS(seat, belay_pass_begin(seat->comm, NULL), BELAY_E_BUSY);
 	RANK_EXPECT_STATUS(seat, belay_pass_end(seat->comm, NULL), BELAY_E_BUSY);
@@ -388,7 +395,7 @@ static void cross(struct rank_seat *seat)
 START_TEST(two_communicators_in_opposite_order_from_one_thread_end_in_a_verdict)
 {
 	struct rank_group group;
-	struct fault_variant two = { .nranks = 2 };
+	struct fault_variant two = {.nranks = 2};
 
 	run(&two, cross, NULL, &group);
 	for (int r = 0; r < 2; r++)
@@ -399,12 +406,13 @@ START_TEST(two_communicators_in_opposite_order_from_one_thread_end_in_a_verdict)
 }
 END_TEST
 
-/* ---- abort ------------------------------------------------------------------------------------ */
+/* ---- abort ------------------------------------------------------------------------------------
+ */
 
 static void *abort_twice(void *argument)
 {
 	struct rank_seat *seat = argument;
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 
 	/* Or until another rank was first: then this one may never come to call 6. */
 	do
@@ -423,7 +431,7 @@ struct abort_plan {
 static void abort_in_a_call(struct rank_seat *seat)
 {
 	const struct abort_plan *plan = seat->plan;
-	struct work_plan nothing = { 0 };
+	struct work_plan nothing = {0};
 	pthread_t thread;
 	bool aborts = plan->who >> seat->rank & 1;
 
@@ -442,7 +450,7 @@ static void abort_in_a_call(struct rank_seat *seat)
 /* F30. */
 START_TEST(an_abort_from_another_thread_ends_the_call_on_all_ranks)
 {
-	static const struct abort_plan plans[] = { { 2 }, { 14 } };
+	static const struct abort_plan plans[] = {{2}, {14}};
 	struct rank_group group;
 
 	run(&fault_variants[0], abort_in_a_call, &plans[_i], &group);

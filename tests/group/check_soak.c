@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One communicator that lives long: random sizes, random faults that it survives, a path that breaks and
- * comes back, while memory and descriptors stay flat. Short by default, long with BELAY_TESTS_LONG=1.
- * docs/faults.md: row 26, F04, F38, F62, F87. The seed is printed when it fails; BELAY_TESTS_SEED repeats it.
+ * One communicator that lives long: random sizes, random faults that it survives, a path that
+ * breaks and comes back, while memory and descriptors stay flat. Short by default, long with
+ * BELAY_TESTS_LONG=1. docs/faults.md: row 26, F04, F38, F62, F87. The seed is printed when it
+ * fails; BELAY_TESTS_SEED repeats it.
  */
 #include "config.h"
 
@@ -30,8 +31,8 @@ static uint64_t next(uint64_t *state)
 /* Sixteen faults, each repeated, none of which ends a communicator. */
 static void plan_faults(struct soak_plan *plan, int nranks)
 {
-	static const char *const kinds[] = { "drop", "delay:7", "stop:12", "flag,at=push", "delay:0.2",
-					     "starve:30", "drop", "delay:1" };
+	static const char *const kinds[] = {"drop",	 "delay:7",   "stop:12", "flag,at=push",
+					    "delay:0.2", "starve:30", "drop",	 "delay:1"};
 	uint64_t state = plan->seed;
 	size_t used = 0;
 
@@ -39,8 +40,8 @@ static void plan_faults(struct soak_plan *plan, int nranks)
 		used += (size_t)snprintf(plan->fault + used, sizeof(plan->fault) - used,
 					 "%srank=%d,seq=%d:999999:%d,kind=%s", i ? ";" : "",
 					 (int)(next(&state) % (unsigned)nranks),
-					 (int)(next(&state) % 50) + 1, (int)(next(&state) % 400) + 97,
-					 kinds[next(&state) % 8]);
+					 (int)(next(&state) % 50) + 1,
+					 (int)(next(&state) % 400) + 97, kinds[next(&state) % 8]);
 }
 
 static long private_kib(void)
@@ -58,7 +59,7 @@ static long private_kib(void)
 
 static size_t some_count(uint64_t *state)
 {
-	static const size_t limits[] = { 4, 64, 1024, 16384, 60000 };
+	static const size_t limits[] = {4, 64, 1024, 16384, 60000};
 
 	return next(state) % limits[next(state) % 5];
 }
@@ -75,7 +76,8 @@ static void soak(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT(seat, rank_call(seat, 60000)); /* the test's own memory at its largest */
 	for (int i = 1; i < plan->calls && !seat->report->failed; i++) {
-		struct call_shape shape = { .count = some_count(&state), .in_place = next(&state) & 1 };
+		struct call_shape shape = {.count = some_count(&state),
+					   .in_place = next(&state) & 1};
 		bool marks = i % 7 == 0;
 
 		if (i == plan->calls / 4) {
@@ -109,16 +111,17 @@ START_TEST(a_communicator_outlives_all_faults_that_it_may_survive)
 	/* Printed as the TAP comment of a run that is cut, too. */
 	(void)printf("# BELAY_TESTS_SEED=%llu\n", (unsigned long long)plan.seed);
 	(void)fflush(stdout);
-	rank_group_run(&(struct rank_spec){ .nranks = nranks,
-					    .scenario = soak,
-					    .plan = &plan,
-					    .cap_ms = rank_tests_long() ? 280000 : 60000 },
+	rank_group_run(&(struct rank_spec){.nranks = nranks,
+					   .scenario = soak,
+					   .plan = &plan,
+					   .cap_ms = rank_tests_long() ? 280000 : 60000},
 		       &group);
 	assert_all_well(&group);
 }
 END_TEST
 
-/* ---- a path that breaks and comes back -------------------------------------------------------- */
+/* ---- a path that breaks and comes back --------------------------------------------------------
+ */
 
 struct breaker_plan {
 	const char *fault;
@@ -127,7 +130,7 @@ struct breaker_plan {
 /* Calls until the path in use is `path`; false when `calls` were not enough. */
 static bool call_until_on(struct rank_seat *seat, enum belay_path path, int calls)
 {
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 
 	for (int i = 0; i < calls; i++) {
 		if (!rank_call(seat, 200))
@@ -140,7 +143,8 @@ static bool call_until_on(struct rank_seat *seat, enum belay_path path, int call
 	return seat->report->outcome[path] != 0;
 }
 
-/* The same number of calls on every rank; on which path each went is told by health, and is agreed. */
+/* The same number of calls on every rank; on which path each went is told by health, and is agreed.
+ */
 static void break_a_path(struct rank_seat *seat)
 {
 	const struct breaker_plan *plan = seat->plan;
@@ -159,10 +163,11 @@ static void break_a_path(struct rank_seat *seat)
 /* Row 26, first half: opens after three rescues, at the same call everywhere, and does not flap. */
 START_TEST(a_path_that_keeps_failing_is_left_at_the_same_call_by_all)
 {
-	struct breaker_plan plan = { .fault = "rank=1,seq=5:999:2,kind=drop" };
+	struct breaker_plan plan = {.fault = "rank=1,seq=5:999:2,kind=drop"};
 	struct rank_group group;
 
-	rank_group_run(&(struct rank_spec){ .nranks = 4, .scenario = break_a_path, .plan = &plan }, &group);
+	rank_group_run(&(struct rank_spec){.nranks = 4, .scenario = break_a_path, .plan = &plan},
+		       &group);
 	assert_all_well(&group);
 	for (int r = 0; r < 4; r++) {
 		ck_assert_int_eq(group.report[r].outcome[BELAY_PATH_RING],
@@ -181,7 +186,7 @@ static void come_back(struct rank_seat *seat)
 {
 	const struct breaker_plan *plan = seat->plan;
 	uint64_t until = rank_now_ns() + UINT64_C(20000000000);
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 	uint32_t go_on = 1, all = 1;
 	bool was_on_ring = false;
 
@@ -192,7 +197,8 @@ static void come_back(struct rank_seat *seat)
 	while (all) {
 		RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
 		was_on_ring |= health.last_path == BELAY_PATH_RING;
-		go_on = !(was_on_ring && health.last_path == BELAY_PATH_HOST) && rank_now_ns() < until;
+		go_on = !(was_on_ring && health.last_path == BELAY_PATH_HOST) &&
+			rank_now_ns() < until;
 		if (belay_allreduce(&go_on, &all, 1, BELAY_I32, BELAY_MAX, seat->comm, NULL))
 			break;
 	}
@@ -205,12 +211,13 @@ static void come_back(struct rank_seat *seat)
 /* Row 26, second half. */
 START_TEST(a_path_that_works_again_is_taken_again_by_all)
 {
-	struct breaker_plan plan = { .fault = "rank=1,seq=5:8,kind=drop" };
+	struct breaker_plan plan = {.fault = "rank=1,seq=5:8,kind=drop"};
 	struct rank_group group;
 
-	rank_group_run(&(struct rank_spec){ .nranks = 3, .scenario = come_back, .plan = &plan,
-					    .cap_ms = 60000 },
-		       &group);
+	rank_group_run(
+		&(struct rank_spec){
+			.nranks = 3, .scenario = come_back, .plan = &plan, .cap_ms = 60000},
+		&group);
 	assert_all_well(&group);
 }
 END_TEST

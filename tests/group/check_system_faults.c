@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A system that is short of something or does something unexpected: no /dev/shm, a file size limit,
- * no descriptors, signals all the time, a fork, peers that never come. docs/faults.md: rows 31 to 37.
+ * no descriptors, signals all the time, a fork, peers that never come. docs/faults.md: rows 31
+ * to 37.
  */
 #include "config.h"
 
@@ -23,20 +24,21 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-static const struct fault_variant four = { .nranks = 4 };
+static const struct fault_variant four = {.nranks = 4};
 
 static void run(const struct fault_variant *variant, rank_scenario scenario, const void *plan,
 		struct rank_group *ret_group)
 {
-	rank_group_run(&(struct rank_spec){ .nranks = variant->nranks,
-					    .scenario = scenario,
-					    .plan = plan,
-					    .one_core = variant->one_core,
-					    .cap_ms = 60000 },
+	rank_group_run(&(struct rank_spec){.nranks = variant->nranks,
+					   .scenario = scenario,
+					   .plan = plan,
+					   .one_core = variant->one_core,
+					   .cap_ms = 60000},
 		       ret_group);
 }
 
-/* ---- memory and limits ------------------------------------------------------------------------ */
+/* ---- memory and limits ------------------------------------------------------------------------
+ */
 
 /* A private /dev/shm of 64 KiB; a rank that may not make one says so. */
 static void live_without_dev_shm(struct rank_seat *seat)
@@ -53,7 +55,7 @@ static void live_without_dev_shm(struct rank_seat *seat)
 START_TEST(the_size_of_dev_shm_does_not_matter)
 {
 	struct rank_group group;
-	struct work_plan plan = { .fault = "rank=1,seq=7,kind=drop", .regions = true };
+	struct work_plan plan = {.fault = "rank=1,seq=7,kind=drop", .regions = true};
 
 	run(&four, live_without_dev_shm, &plan, &group);
 	if (group.report[0].number[7]) {
@@ -68,7 +70,7 @@ END_TEST
 static void live_under_a_file_size_limit(struct rank_seat *seat)
 {
 	if (seat->rank == 0)
-		(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 8192, 8192 });
+		(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){8192, 8192});
 	(void)rank_create(seat, 0);
 	(void)snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
 	if (!seat->comm)
@@ -94,7 +96,7 @@ END_TEST
 
 static void limit_descriptors(rlim_t count)
 {
-	(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){ count, count });
+	(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){count, count});
 }
 
 static void create_without_descriptors(struct rank_seat *seat)
@@ -134,7 +136,7 @@ static void spend_descriptors(struct rank_seat *seat, struct spent *spent)
 {
 	struct rlimit low;
 
-	*spent = (struct spent){ 0 };
+	*spent = (struct spent){0};
 	(void)getrlimit(RLIMIT_NOFILE, &spent->limit);
 	low = spent->limit;
 	low.rlim_cur = (rlim_t)rank_open_descriptors() + 8;
@@ -170,7 +172,7 @@ static void work_without_descriptors(struct rank_seat *seat)
 START_TEST(calls_rescues_and_verdicts_need_no_descriptor)
 {
 	struct rank_group group;
-	struct work_plan plan = { .fault = "rank=2,seq=7,kind=drop;rank=1,seq=23,kind=kill" };
+	struct work_plan plan = {.fault = "rank=2,seq=7,kind=drop;rank=1,seq=23,kind=kill"};
 
 	run(&four, work_without_descriptors, &plan, &group);
 	assert_one_verdict(&group, 13, BELAY_CAUSE_PEER_LOST, 1, 23);
@@ -179,7 +181,8 @@ START_TEST(calls_rescues_and_verdicts_need_no_descriptor)
 }
 END_TEST
 
-/* ---- signals and forks ------------------------------------------------------------------------ */
+/* ---- signals and forks ------------------------------------------------------------------------
+ */
 
 static void on_alarm(int number)
 {
@@ -189,21 +192,21 @@ static void on_alarm(int number)
 /* Without SA_RESTART, so that every blocking call of the thread comes back early. */
 static void live_in_a_storm(struct rank_seat *seat)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct itimerval each_ms = { { 0, 1000 }, { 0, 1000 } };
+	struct sigaction action = {.sa_handler = on_alarm};
+	struct itimerval each_ms = {{0, 1000}, {0, 1000}};
 
 	(void)sigaction(SIGALRM, &action, NULL);
 	(void)setitimer(ITIMER_REAL, &each_ms, NULL);
 	rank_life(seat);
-	(void)setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
+	(void)setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
 }
 
 /* Row 36. */
 START_TEST(a_storm_of_signals_has_no_effect)
 {
 	struct rank_group group;
-	struct work_plan plan = { .fault = "rank=2,seq=7,kind=drop;rank=1,seq=9,kind=delay:20",
-				  .regions = true };
+	struct work_plan plan = {.fault = "rank=2,seq=7,kind=drop;rank=1,seq=9,kind=delay:20",
+				 .regions = true};
 
 	run(&four, live_in_a_storm, &plan, &group);
 	assert_all_well(&group);
@@ -213,7 +216,7 @@ END_TEST
 START_TEST(a_storm_of_signals_does_not_change_a_verdict)
 {
 	struct rank_group group;
-	struct work_plan plan = { .fault = "rank=1,seq=13,kind=kill", .paths = _i ? "ring" : NULL };
+	struct work_plan plan = {.fault = "rank=1,seq=13,kind=kill", .paths = _i ? "ring" : NULL};
 
 	run(&four, live_in_a_storm, &plan, &group);
 	assert_one_verdict(&group, 13, BELAY_CAUSE_PEER_LOST, 1, 13);
@@ -221,13 +224,14 @@ START_TEST(a_storm_of_signals_does_not_change_a_verdict)
 }
 END_TEST
 
-/* What a child can do with its parent's communicator; the exit status tells the first wrong answer. */
+/* What a child can do with its parent's communicator; the exit status tells the first wrong answer.
+ */
 static int try_everything(struct rank_seat *seat)
 {
-	struct belay_health health = { .size = sizeof(health) };
-	struct belay_rank_health rank_health = { .size = sizeof(rank_health) };
-	struct belay_statistics statistics = { .size = sizeof(statistics) };
-	struct belay_verdict verdict = { .size = sizeof(verdict) };
+	struct belay_health health = {.size = sizeof(health)};
+	struct belay_rank_health rank_health = {.size = sizeof(rank_health)};
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+	struct belay_verdict verdict = {.size = sizeof(verdict)};
 	struct belay_comm *comm = seat->comm;
 	struct belay_unique_id id;
 	uint64_t mask;
@@ -287,7 +291,7 @@ END_TEST
 /* The child holds all descriptors of its dead parent: only the pidfd tells. */
 static void die_with_a_child(struct rank_seat *seat)
 {
-	struct work_plan nothing = { 0 };
+	struct work_plan nothing = {0};
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT(seat, rank_pass(seat, 5, 100));
@@ -314,7 +318,8 @@ START_TEST(a_child_that_outlives_its_rank_does_not_hide_the_death)
 }
 END_TEST
 
-/* ---- starting --------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------------
+ */
 
 static void wait_for_a_missing_rank(struct rank_seat *seat)
 {
@@ -336,7 +341,8 @@ START_TEST(a_missing_rank_ends_the_creation_in_time_and_is_named)
 	run(&four, wait_for_a_missing_rank, NULL, &group);
 	for (int r = 0; r < 4; r++) {
 		ck_assert_uint_lt(group.report[r].number[0], 4400);
-		ck_assert_msg(strstr(group.report[r].text, "4") != NULL, "%s", group.report[r].text);
+		ck_assert_msg(strstr(group.report[r].text, "4") != NULL, "%s",
+			      group.report[r].text);
 	}
 	ck_assert_uint_ge(group.report[0].number[0], 390);
 }
@@ -405,7 +411,7 @@ START_TEST(ranks_that_differ_in_a_setting_are_refused_with_both_values)
 {
 	struct rank_group group;
 
-	run(&(struct fault_variant){ .nranks = 2 }, differ_in_a_setting, NULL, &group);
+	run(&(struct fault_variant){.nranks = 2}, differ_in_a_setting, NULL, &group);
 	for (int r = 0; r < 2; r++) {
 		ck_assert_ptr_nonnull(strstr(group.report[r].text, "BELAY_LATE_MS"));
 		ck_assert_ptr_nonnull(strstr(group.report[r].text, "7"));
@@ -454,14 +460,15 @@ START_TEST(a_deadline_from_the_environment_is_the_one_in_force)
 {
 	struct rank_group group;
 
-	run(&(struct fault_variant){ .nranks = 2 }, read_the_environment, NULL, &group);
+	run(&(struct fault_variant){.nranks = 2}, read_the_environment, NULL, &group);
 	ck_assert_int_eq(group.report[0].failed, BELAY_E_PEER_STUCK);
 	ck_assert_uint_ge(group.report[0].number[0], 395);
 	ck_assert_uint_lt(group.report[0].number[0], 4400);
 }
 END_TEST
 
-/* ---- growth ----------------------------------------------------------------------------------- */
+/* ---- growth -----------------------------------------------------------------------------------
+ */
 
 /* Private memory in use: the rings of newest records are shared, and fill up once. */
 static long resident_kib(void)
@@ -481,7 +488,7 @@ static void call_very_often(struct rank_seat *seat)
 {
 	int calls = rank_tests_long() ? 300000 : 20000;
 	long before = 0;
-	float in[16] = { 1 }, out[16];
+	float in[16] = {1}, out[16];
 	int status = 0;
 
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
@@ -501,7 +508,7 @@ START_TEST(memory_does_not_grow_with_calls)
 {
 	struct rank_group group;
 
-	run(&(struct fault_variant){ .nranks = 2 }, call_very_often, NULL, &group);
+	run(&(struct fault_variant){.nranks = 2}, call_very_often, NULL, &group);
 	ck_assert_uint_eq(rank_group_alive(&group), 3);
 }
 END_TEST
@@ -531,7 +538,7 @@ START_TEST(neither_memory_nor_descriptors_grow_with_communicators)
 {
 	struct rank_group group;
 
-	run(&(struct fault_variant){ .nranks = 3 }, come_and_go, NULL, &group);
+	run(&(struct fault_variant){.nranks = 3}, come_and_go, NULL, &group);
 	ck_assert_uint_eq(rank_group_alive(&group), 7);
 }
 END_TEST

@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANK_CREATED (RANK_WORDS - 1) /* the word for it */
-#define GUARD_BYTES 64
-#define GUARD 0xa5
+#define RANK_CREATED	  (RANK_WORDS - 1) /* the word for it */
+#define GUARD_BYTES	  64
+#define GUARD		  0xa5
 #define SECOND_LIFE_CALLS 10
-#define SURVIVORS_NS UINT64_C(10000000000)
+#define SURVIVORS_NS	  UINT64_C(10000000000)
 
-/* ---- creation --------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------
+ */
 
 void rank_apply(struct rank_seat *seat, const struct work_plan *plan)
 {
@@ -38,7 +39,7 @@ void rank_apply(struct rank_seat *seat, const struct work_plan *plan)
 
 int rank_create(struct rank_seat *seat, int id_index)
 {
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 
 	seat->report->created = belay_comm_create(&seat->comm, &seat->ids[id_index], seat->rank,
 						  seat->nranks, &seat->config);
@@ -55,7 +56,8 @@ void rank_destroy(struct rank_seat *seat)
 	seat->comm = NULL;
 }
 
-/* ---- one call --------------------------------------------------------------------------------- */
+/* ---- one call ---------------------------------------------------------------------------------
+ */
 
 static uint64_t mix(uint64_t x)
 {
@@ -97,10 +99,11 @@ static void lay_out(struct rank_seat *seat, struct call_shape *shape)
 	}
 	memset(seat->memory, GUARD, needed);
 	shape->send = seat->memory + GUARD_BYTES + shape->send_shift;
-	shape->recv = shape->in_place ? shape->send
-				      : seat->memory + (GUARD_BYTES + shape->send_shift + bytes + 63) /
-								   64 * 64 +
-						GUARD_BYTES + shape->recv_shift;
+	shape->recv = shape->in_place
+			      ? shape->send
+			      : seat->memory +
+					(GUARD_BYTES + shape->send_shift + bytes + 63) / 64 * 64 +
+					GUARD_BYTES + shape->recv_shift;
 }
 
 static bool guards_are_whole(const char *buffer, size_t bytes)
@@ -122,7 +125,8 @@ static void check_output(struct rank_seat *seat, const struct call_shape *shape,
 		memcpy(&bits, &got, sizeof(bits));
 		seat->report->bits = mix(seat->report->bits + bits);
 		if (memcmp(&got, &wanted, sizeof(got)) != 0)
-			rank_complain(seat, __FILE__, __LINE__, "output differs at element", (long)i);
+			rank_complain(seat, __FILE__, __LINE__, "output differs at element",
+				      (long)i);
 	}
 }
 
@@ -132,7 +136,8 @@ static void check_input(struct rank_seat *seat, const struct call_shape *shape, 
 	for (size_t i = 0; i < shape->count && !shape->in_place; i++) {
 		float wanted = input_value(call, seat->rank, i);
 
-		RANK_EXPECT(seat, memcmp(shape->send + i * sizeof(float), &wanted, sizeof(wanted)) == 0);
+		RANK_EXPECT(seat,
+			    memcmp(shape->send + i * sizeof(float), &wanted, sizeof(wanted)) == 0);
 	}
 }
 
@@ -144,7 +149,8 @@ static void check_untouched(struct rank_seat *seat, const struct call_shape *sha
 
 		if (!shape->in_place)
 			memset(&wanted, GUARD, sizeof(wanted));
-		RANK_EXPECT(seat, memcmp(shape->recv + i * sizeof(float), &wanted, sizeof(wanted)) == 0);
+		RANK_EXPECT(seat,
+			    memcmp(shape->recv + i * sizeof(float), &wanted, sizeof(wanted)) == 0);
 	}
 }
 
@@ -192,10 +198,11 @@ bool rank_call_shaped(struct rank_seat *seat, const struct call_shape *given)
 
 bool rank_call(struct rank_seat *seat, size_t count)
 {
-	return rank_call_shaped(seat, &(struct call_shape){ .count = count });
+	return rank_call_shaped(seat, &(struct call_shape){.count = count});
 }
 
-/* ---- passes ----------------------------------------------------------------------------------- */
+/* ---- passes -----------------------------------------------------------------------------------
+ */
 
 static int note_failure(struct rank_seat *seat, int status)
 {
@@ -232,7 +239,7 @@ static void take_buffers(struct rank_seat *seat, const struct work_plan *plan, s
 {
 	size_t bytes = (plan->count ? plan->count : 12000) * sizeof(float);
 
-	*ret = (struct buffers){ 0 };
+	*ret = (struct buffers){0};
 	if (!plan->regions)
 		return;
 	RANK_EXPECT_STATUS(seat, belay_buffer_alloc(seat->comm, bytes, &ret->send), 0);
@@ -275,11 +282,12 @@ bool rank_work(struct rank_seat *seat, const struct work_plan *plan)
 	return well;
 }
 
-/* ---- verdict and second life ------------------------------------------------------------------ */
+/* ---- verdict and second life ------------------------------------------------------------------
+ */
 
 void rank_await_verdict(struct rank_seat *seat)
 {
-	struct belay_health health = { .size = sizeof(health) };
+	struct belay_health health = {.size = sizeof(health)};
 	uint64_t until = rank_now_ns() + UINT64_C(20000000000);
 
 	for (;;) {
@@ -333,10 +341,9 @@ void rank_live_on(struct rank_seat *seat)
 	seat->config.fault = NULL;
 	seat->config.first_seq = 0;
 	seat->config.give_up_ms = seat->config.warmup_give_up_ms = "20000";
-	RANK_EXPECT_STATUS(seat,
-			   belay_comm_create(&seat->comm, &id, seat->rank, seat->nranks,
-					     &seat->config),
-			   0);
+	RANK_EXPECT_STATUS(
+		seat, belay_comm_create(&seat->comm, &id, seat->rank, seat->nranks, &seat->config),
+		0);
 	if (!seat->comm)
 		return;
 	while (report->second_life < SECOND_LIFE_CALLS && rank_call(seat, 500))
@@ -367,14 +374,16 @@ void rank_life(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	if (!seat->comm)
 		return;
-	/* A fault in the first call is not to hit a peer that is still on its way out of the creation. */
+	/* A fault in the first call is not to hit a peer that is still on its way out of the
+	 * creation. */
 	rank_announce(seat, RANK_CREATED);
 	(void)rank_await(seat, RANK_CREATED, (uint64_t)seat->nranks);
 	(void)rank_work(seat, plan);
 	rank_end_of_life(seat, plan);
 }
 
-/* ---- the test's side -------------------------------------------------------------------------- */
+/* ---- the test's side --------------------------------------------------------------------------
+ */
 
 void assert_all_well(const struct rank_group *group)
 {

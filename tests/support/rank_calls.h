@@ -17,12 +17,12 @@ struct work_plan {
 	const char *paths;
 	const char *symm_max;
 	uint64_t first_seq;
-	int passes;          /* 0: 10 */
-	int calls;           /* of a pass; 0: 5 */
-	size_t count;        /* f32 elements; 0: 100 and 12000 in turn */
+	int passes;   /* 0: 10 */
+	int calls;    /* of a pass; 0: 5 */
+	size_t count; /* f32 elements; 0: 100 and 12000 in turn */
 	bool in_place;
-	bool regions;        /* buffers from belay_buffer_alloc() */
-	bool stay;           /* no second life after a verdict */
+	bool regions; /* buffers from belay_buffer_alloc() */
+	bool stay;    /* no second life after a verdict */
 };
 
 /* seat->comm from ids[id_index]; notes and returns the status. */
@@ -38,7 +38,8 @@ struct call_shape {
 	char *send, *recv; /* NULL: the seat's own guarded memory; else `count` floats each */
 };
 
-/* One f32 sum; its inputs follow from seat->made and the rank. True: 0 was returned and all is right. */
+/* One f32 sum; its inputs follow from seat->made and the rank. True: 0 was returned and all is
+ * right. */
 bool rank_call_shaped(struct rank_seat *seat, const struct call_shape *shape);
 bool rank_call(struct rank_seat *seat, size_t count);
 

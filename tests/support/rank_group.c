@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-#define CAP_MS 30000
-#define AWAIT_NS (20000 * NS_PER_MS)
+#define CAP_MS	  30000
+#define AWAIT_NS  (20000 * NS_PER_MS)
 
 extern char **environ;
 
@@ -70,7 +70,8 @@ int rank_open_descriptors(void)
 	return count - 3;
 }
 
-/* ---- a rank's side ---------------------------------------------------------------------------- */
+/* ---- a rank's side ----------------------------------------------------------------------------
+ */
 
 void rank_complain(struct rank_seat *seat, const char *file, int line, const char *text, long got)
 {
@@ -117,11 +118,15 @@ static void take_message(void *user, enum belay_log_level level, const char *mes
 static void forget_settings(void)
 {
 	static const char *const names[] = {
-		"BELAY_LATE_MS",  "BELAY_GRACE_MS",   "BELAY_GIVE_UP_MS", "BELAY_WARMUP_GIVE_UP_MS",
-		"BELAY_START_MS", "BELAY_DESTROY_MS", "BELAY_HEARTBEAT_MS", "BELAY_PATHS",
-		"BELAY_SYMM_MAX", "BELAY_BREAKER",    "BELAY_PROBE_MS", "BELAY_JOB",
-		"BELAY_LOG",	  "BELAY_LOG_DIR",    "BELAY_LOG_KEEP", "BELAY_TUNE",
-		"BELAY_FAULT",	  "BELAY_BUFFER_MAX",
+		"BELAY_LATE_MS",      "BELAY_GRACE_MS",
+		"BELAY_GIVE_UP_MS",   "BELAY_WARMUP_GIVE_UP_MS",
+		"BELAY_START_MS",     "BELAY_DESTROY_MS",
+		"BELAY_HEARTBEAT_MS", "BELAY_PATHS",
+		"BELAY_SYMM_MAX",     "BELAY_BREAKER",
+		"BELAY_PROBE_MS",     "BELAY_JOB",
+		"BELAY_LOG",	      "BELAY_LOG_DIR",
+		"BELAY_LOG_KEEP",     "BELAY_TUNE",
+		"BELAY_FAULT",	      "BELAY_BUFFER_MAX",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -181,7 +186,7 @@ static void play_in_threads(const struct run *run)
 	struct thread_start starts[BELAY_RANKS_MAX];
 
 	for (int r = 0; r < run->spec->nranks; r++) {
-		starts[r] = (struct thread_start){ .run = run, .rank = r };
+		starts[r] = (struct thread_start){.run = run, .rank = r};
 		if (pthread_create(&threads[r], NULL, play_in_thread, &starts[r]))
 			_exit(3);
 	}
@@ -205,7 +210,8 @@ static _Noreturn void be_a_process(const struct run *run, int index)
 	_exit(0);
 }
 
-/* ---- the test's side -------------------------------------------------------------------------- */
+/* ---- the test's side --------------------------------------------------------------------------
+ */
 
 static void use_one_core(void)
 {
@@ -251,7 +257,7 @@ static void kill_all(const struct run *run)
 /* True when every process of the run has closed the pipe; false when the cap was over first. */
 static bool wait_for_end(const struct run *run)
 {
-	struct pollfd end = { .fd = run->end, .events = POLLIN };
+	struct pollfd end = {.fd = run->end, .events = POLLIN};
 
 	for (;;) {
 		uint64_t now = rank_now_ns();
@@ -275,7 +281,8 @@ static void reap(struct run *run, struct rank_group *group)
 	}
 }
 
-/* Orphans of the ranks are this process's children (subreaper); each must end by itself before the cap. */
+/* Orphans of the ranks are this process's children (subreaper); each must end by itself before the
+ * cap. */
 static bool no_process_is_left(const struct run *run)
 {
 	for (;;) {
@@ -312,11 +319,12 @@ static void describe_ranks(const struct rank_group *group, char *text, size_t si
 	for (int r = 0; r < group->nranks && used + 64 < size; r++) {
 		const struct rank_report *report = &group->report[r];
 
-		used += (size_t)snprintf(text + used, size - used,
-					 "\n  rank %d: wait status %#x, created %d, calls %llu, failed %d %s%s",
-					 r, (unsigned)group->wait_status[r], report->created,
-					 (unsigned long long)report->calls, report->failed,
-					 report->ended ? "" : "did not end; ", report->complaint);
+		used += (size_t)snprintf(
+			text + used, size - used,
+			"\n  rank %d: wait status %#x, created %d, calls %llu, failed %d %s%s", r,
+			(unsigned)group->wait_status[r], report->created,
+			(unsigned long long)report->calls, report->failed,
+			report->ended ? "" : "did not end; ", report->complaint);
 	}
 }
 
@@ -329,8 +337,10 @@ static void check_ranks(const struct rank_group *group)
 		int status = group->wait_status[r];
 
 		good &= group->report[r].complaint[0] == 0;
-		/* A rank that a test kills, or that exits on its own, is the test's to judge; 3 and 4 are ours. */
-		good &= !WIFEXITED(status) || (WEXITSTATUS(status) != 3 && WEXITSTATUS(status) != 4);
+		/* A rank that a test kills, or that exits on its own, is the test's to judge; 3 and
+		 * 4 are ours. */
+		good &= !WIFEXITED(status) ||
+			(WEXITSTATUS(status) != 3 && WEXITSTATUS(status) != 4);
 	}
 	if (!good)
 		describe_ranks(group, text, sizeof(text));
@@ -341,7 +351,7 @@ static void prepare(struct run *run, const struct rank_spec *spec)
 {
 	size_t bytes = sizeof(struct board) + (size_t)spec->nranks * sizeof(struct rank_report);
 
-	*run = (struct run){ .spec = spec, .board_bytes = bytes };
+	*run = (struct run){.spec = spec, .board_bytes = bytes};
 	run->board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(run->board, MAP_FAILED);
 	for (int i = 0; i < RANK_IDS; i++)
@@ -359,7 +369,7 @@ void rank_group_run(const struct rank_spec *spec, struct rank_group *ret_group)
 	bool in_time;
 
 	prepare(&run, spec);
-	*ret_group = (struct rank_group){ .nranks = spec->nranks, .report = run.board->report };
+	*ret_group = (struct rank_group){.nranks = spec->nranks, .report = run.board->report};
 	start(&run);
 	in_time = wait_for_end(&run);
 	if (!in_time)

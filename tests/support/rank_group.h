@@ -19,32 +19,32 @@
 
 #include "runtime/belay.h"
 
-#define RANK_IDS 512
+#define RANK_IDS    512
 #define RANK_TRIALS 4096
-#define RANK_WORDS 16
+#define RANK_WORDS  16
 
 /* How it went on one rank. Zeroed before the run. */
 struct rank_report {
-	int created;        /* status of the last creation */
-	int failed;         /* status of the first call or pass end that failed; 0: none */
+	int created;	    /* status of the last creation */
+	int failed;	    /* status of the first call or pass end that failed; 0: none */
 	uint64_t failed_ns; /* how long it took */
-	uint64_t calls;     /* calls that returned 0, in all communicators */
+	uint64_t calls;	    /* calls that returned 0, in all communicators */
 	uint64_t passes;    /* passes committed */
-	uint64_t bits;      /* hash of all outputs so far: equal on ranks that saw the same */
+	uint64_t bits;	    /* hash of all outputs so far: equal on ranks that saw the same */
 	bool has_verdict;
 	struct belay_verdict verdict;
 	struct belay_statistics statistics; /* at the end of the first communicator */
 	enum belay_path path;
-	uint64_t survivors;   /* mask that belay_comm_survivors() gave */
-	uint64_t second_life; /* calls made by the survivors' new communicator */
-	int destroyed;        /* status of the first communicator's destruction */
-	int messages;         /* to the log callback */
-	char message[600];    /* the last one of level error */
-	char complaint[600];  /* the first expectation that did not hold; "": all held */
-	char text[4096];      /* the scenario's own */
+	uint64_t survivors;	      /* mask that belay_comm_survivors() gave */
+	uint64_t second_life;	      /* calls made by the survivors' new communicator */
+	int destroyed;		      /* status of the first communicator's destruction */
+	int messages;		      /* to the log callback */
+	char message[600];	      /* the last one of level error */
+	char complaint[600];	      /* the first expectation that did not hold; "": all held */
+	char text[4096];	      /* the scenario's own */
 	int16_t outcome[RANK_TRIALS]; /* the scenario's own */
-	uint64_t number[8];   /* the scenario's own */
-	bool ended;           /* the scenario returned */
+	uint64_t number[8];	      /* the scenario's own */
+	bool ended;		      /* the scenario returned */
 };
 
 /* What one rank's scenario has in hand. */
@@ -53,7 +53,8 @@ struct rank_seat {
 	int nranks;
 	const void *plan; /* the scenario's own */
 	struct rank_report *report;
-	_Atomic uint64_t *words; /* RANK_WORDS, shared by all ranks, from 0: to wait for each other */
+	_Atomic uint64_t
+		*words; /* RANK_WORDS, shared by all ranks, from 0: to wait for each other */
 	const struct belay_unique_id *ids; /* RANK_IDS, the same on all ranks */
 	struct belay_config config; /* quick deadlines; a scenario changes what it is about */
 	struct belay_comm *comm;
@@ -70,17 +71,18 @@ struct rank_spec {
 	rank_scenario scenario;
 	const void *plan;
 	unsigned cap_ms; /* 0: 30 s */
-	bool one_core;   /* all ranks on one core */
-	bool threads;    /* ranks are threads of one process */
+	bool one_core;	 /* all ranks on one core */
+	bool threads;	 /* ranks are threads of one process */
 };
 
 struct rank_group {
 	int nranks;
-	struct rank_report *report;          /* by rank */
-	int wait_status[BELAY_RANKS_MAX];    /* as waitpid() gives it; threads: of their process */
+	struct rank_report *report;	  /* by rank */
+	int wait_status[BELAY_RANKS_MAX]; /* as waitpid() gives it; threads: of their process */
 };
 
-/* Runs the scenario on all ranks. Fails the test by itself when something is left or a rank complains. */
+/* Runs the scenario on all ranks. Fails the test by itself when something is left or a rank
+ * complains. */
 void rank_group_run(const struct rank_spec *spec, struct rank_group *ret_group);
 
 /* Ranks that ended by themselves with status 0, as a mask. */
@@ -95,16 +97,16 @@ void rank_announce(struct rank_seat *seat, int index);
 
 /* Notes the first complaint of a rank; the test then fails with its text. */
 void rank_complain(struct rank_seat *seat, const char *file, int line, const char *text, long got);
-#define RANK_EXPECT(seat, condition)                                                              \
-	do {                                                                                      \
-		if (!(condition))                                                                 \
-			rank_complain(seat, __FILE__, __LINE__, #condition, 0);                   \
+#define RANK_EXPECT(seat, condition)                                                               \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			rank_complain(seat, __FILE__, __LINE__, #condition, 0);                    \
 	} while (0)
-#define RANK_EXPECT_STATUS(seat, call, wanted)                                                    \
-	do {                                                                                      \
-		int got_ = (call);                                                                \
-		if (got_ != (wanted))                                                             \
-			rank_complain(seat, __FILE__, __LINE__, #call " == " #wanted, got_);      \
+#define RANK_EXPECT_STATUS(seat, call, wanted)                                                     \
+	do {                                                                                       \
+		int got_ = (call);                                                                 \
+		if (got_ != (wanted))                                                              \
+			rank_complain(seat, __FILE__, __LINE__, #call " == " #wanted, got_);       \
 	} while (0)
 
 uint64_t rank_now_ns(void);
