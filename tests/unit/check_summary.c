@@ -124,6 +124,21 @@ START_TEST(a_call_without_a_ranks_record_tells_nothing_of_who_was_last)
 }
 END_TEST
 
+START_TEST(clocks_that_differ_are_not_taken_for_a_straggler)
+{
+	for (uint64_t seq = 1; seq <= 10; seq++) {
+		made_row(&row, seq);
+		row.ranks[2].record.start_ns += 11000000000u;
+		add_row();
+	}
+	finish();
+	ck_assert_uint_eq(summary.calls_clocks_differ, 10);
+	ck_assert_uint_eq(summary.stragglers.calls, 0);
+	/* What a rank saw on its own clock still holds: 1 us from its input to the last one. */
+	ck_assert_uint_eq(row.facts.wait_ns, 1000);
+}
+END_TEST
+
 /* Rank 1 waits for rank 2, rank 0 for 1 and 2: the masks name both. */
 static void add_chain_of_waits(uint64_t seq)
 {
@@ -340,6 +355,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_constant_straggler_is_named_with_its_lateness);
 	tcase_add_test(c, a_straggler_is_found_however_long_the_recording);
 	tcase_add_test(c, a_call_without_a_ranks_record_tells_nothing_of_who_was_last);
+	tcase_add_test(c, clocks_that_differ_are_not_taken_for_a_straggler);
 	tcase_add_test(c, without_events_the_masks_name_who_was_late);
 	tcase_add_test(c, a_rank_late_with_its_part_of_the_result_is_late_by_that);
 	tcase_add_loop_test(c, an_event_names_the_root_alone_whether_it_comes_first_or_last, 0, 2);

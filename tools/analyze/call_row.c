@@ -102,6 +102,21 @@ static unsigned sort_arrivals(const struct call_row *row, uint64_t *arrivals)
 	return n;
 }
 
+/* No rank can leave a call before the last one arrives. The earliest end of those that succeeded. */
+static uint64_t earliest_end(const struct call_row *row)
+{
+	uint64_t earliest = UINT64_MAX;
+
+	for (uint64_t left = row->ranks; left;) {
+		const struct call_record *record = row->records[mask_pop(&left)];
+		uint64_t end_ns = record->start_ns + record->duration_ns;
+
+		if (record->status == 0 && record->count > 0 && end_ns < earliest)
+			earliest = end_ns;
+	}
+	return earliest;
+}
+
 /* Who came last, and how long the others' inputs stood ready: from each rank's own clock reading, which on
  * one host is the same clock. */
 static void compare_arrivals(const struct call_row *row, struct row_facts *facts)
@@ -111,6 +126,9 @@ static void compare_arrivals(const struct call_row *row, struct row_facts *facts
 	uint64_t last = arrivals[n - 1], waited = 0;
 	uint64_t left = row->ranks;
 
+	facts->clocks_differ = earliest_end(row) < last;
+	if (facts->clocks_differ)
+		return;
 	while (left) {
 		uint32_t rank = mask_pop(&left);
 		uint64_t arrival = record_arrival(row->records[rank]);
@@ -162,7 +180,7 @@ void row_examine(const struct call_row *row, uint64_t expected, struct row_facts
 	facts.digest_outliers = digest_outliers(row);
 	if (n > 1 && (row->ranks & expected) == expected)
 		compare_arrivals(row, &facts);
-	else
+	if (facts.last_rank < 0)
 		facts.wait_ns = mean_wait_seen(row, n);
 	*ret_facts = facts;
 }

@@ -31,7 +31,8 @@ struct row_facts {
 	uint64_t failed;               /* mask: ranks with a negative status */
 	uint64_t mismatched;           /* mask: ranks with BELAY_E_MISMATCH */
 	uint64_t digest_outliers;      /* mask: ranks whose output is not the majority's */
-	int last_rank;                 /* who arrived last; -1: not all of `expected` are here, or only one rank */
+	int last_rank;                 /* who arrived last; -1: only one rank, not all of `expected`, or clocks_differ */
+	int clocks_differ;             /* a rank has left the call before another arrived: not read on one clock */
 	uint64_t lateness_ns;          /* last arrival minus the median arrival of the others */
 };
 

@@ -180,6 +180,7 @@ static void count_call(struct summary *summary, const struct call_row *row,
 	summary->last_seq = row->seq;
 	summary->calls++;
 	summary->calls_partial += (row->ranks & summary->present) != summary->present;
+	summary->calls_clocks_differ += facts->clocks_differ != 0;
 	summary->paths[facts->any->path < SUMMARY_PATHS ? facts->any->path : 0]++;
 	histogram_add(summary->latency, facts->latency_ns);
 }

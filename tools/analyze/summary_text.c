@@ -335,6 +335,14 @@ static void print_data(const struct output *output)
 		fprintf(output->file, "calls without some rank's record: %" PRIu64 "; they do not tell who was last\n",
 			summary->calls_partial);
 	}
+	if (summary->calls_clocks_differ) {
+		label(output, "data");
+		text_red(output);
+		fputs("the ranks' clocks differ", output->file);
+		text_plain(output);
+		fprintf(output->file, ": a rank leaves before another arrives in %" PRIu64 " calls; they do not tell who was last\n",
+			summary->calls_clocks_differ);
+	}
 }
 
 static int is_sound(const struct summary *summary)
@@ -343,7 +351,8 @@ static int is_sound(const struct summary *summary)
 		if (summary->late.ranks[rank].calls)
 			return 0;
 	}
-	return !summary_has_findings(summary) && !summary_has_losses(summary);
+	return !summary->calls_clocks_differ && !summary_has_findings(summary) &&
+	       !summary_has_losses(summary);
 }
 
 static void print_brief(struct output *output)
