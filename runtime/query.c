@@ -23,9 +23,11 @@ const char *belay_comm_id(const struct belay_comm *comm)
 	return comm ? comm->id : NULL;
 }
 
-/* What every query checks: its struct is one we know how to fill. */
-static int check(const struct belay_comm *comm, const size_t *size, size_t known)
+/* What every query checks: its struct, which begins with its size, is one we know how to fill. */
+static int check(const struct belay_comm *comm, const void *ret_struct, size_t known)
 {
+	const size_t *size = ret_struct;
+
 	if (!comm || !size || *size < known)
 		return BELAY_E_ARGUMENT;
 	return comm_forked(comm) ? BELAY_E_FORKED : 0;
@@ -33,7 +35,7 @@ static int check(const struct belay_comm *comm, const size_t *size, size_t known
 
 int belay_comm_verdict(const struct belay_comm *comm, struct belay_verdict *ret_verdict)
 {
-	int status = check(comm, &ret_verdict->size, sizeof(*ret_verdict));
+	int status = check(comm, ret_verdict, sizeof(*ret_verdict));
 
 	if (status)
 		return status;
@@ -53,7 +55,7 @@ static uint64_t age(uint64_t now, uint64_t then)
 
 int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_health)
 {
-	int status = check(comm, &ret_health->size, sizeof(*ret_health));
+	int status = check(comm, ret_health, sizeof(*ret_health));
 	const struct control_rank *own;
 
 	if (status)
@@ -80,7 +82,7 @@ int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_he
 int belay_comm_rank_health(const struct belay_comm *comm, int rank,
 			   struct belay_rank_health *ret_health)
 {
-	int status = check(comm, &ret_health->size, sizeof(*ret_health));
+	int status = check(comm, ret_health, sizeof(*ret_health));
 
 	if (status)
 		return status;
@@ -92,7 +94,7 @@ int belay_comm_rank_health(const struct belay_comm *comm, int rank,
 
 int belay_comm_statistics(const struct belay_comm *comm, struct belay_statistics *ret_statistics)
 {
-	int status = check(comm, &ret_statistics->size, sizeof(*ret_statistics));
+	int status = check(comm, ret_statistics, sizeof(*ret_statistics));
 
 	if (status)
 		return status;
