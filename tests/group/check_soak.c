@@ -44,19 +44,6 @@ static void plan_faults(struct soak_plan *plan, int nranks)
 					 (int)(next(&state) % 400) + 97, kinds[next(&state) % 8]);
 }
 
-static long private_kib(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	long all = 0, resident = 0, shared = 0;
-
-	if (file) {
-		if (fscanf(file, "%ld %ld %ld", &all, &resident, &shared) != 3)
-			resident = shared = 0;
-		(void)fclose(file);
-	}
-	return (resident - shared) * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static size_t some_count(uint64_t *state)
 {
 	static const size_t limits[] = {4, 64, 1024, 16384, 60000};
@@ -81,7 +68,7 @@ static void soak(struct rank_seat *seat)
 		bool marks = i % 7 == 0;
 
 		if (i == plan->calls / 4) {
-			before = private_kib();
+			before = rank_private_kib();
 			descriptors = rank_open_descriptors();
 		}
 		if (marks)
@@ -90,7 +77,7 @@ static void soak(struct rank_seat *seat)
 		if (marks)
 			RANK_EXPECT_STATUS(seat, belay_pass_end(seat->comm, NULL), 0);
 	}
-	RANK_EXPECT(seat, private_kib() - before < 1024);
+	RANK_EXPECT(seat, rank_private_kib() - before < 1024);
 	RANK_EXPECT(seat, rank_open_descriptors() == descriptors);
 	seat->report->statistics.size = sizeof(seat->report->statistics);
 	RANK_EXPECT_STATUS(seat, belay_comm_statistics(seat->comm, &seat->report->statistics), 0);

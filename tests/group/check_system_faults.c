@@ -470,20 +470,6 @@ END_TEST
 /* ---- growth -----------------------------------------------------------------------------------
  */
 
-/* Private memory in use: the rings of newest records are shared, and fill up once. */
-static long resident_kib(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	long all = 0, resident = 0, shared = 0;
-
-	if (file) {
-		if (fscanf(file, "%ld %ld %ld", &all, &resident, &shared) != 3)
-			resident = shared = 0;
-		(void)fclose(file);
-	}
-	return (resident - shared) * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static void call_very_often(struct rank_seat *seat)
 {
 	int calls = rank_tests_long() ? 300000 : 20000;
@@ -494,12 +480,12 @@ static void call_very_often(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	for (int i = 0; i < calls && !status; i++) {
 		if (i == calls / 10)
-			before = resident_kib();
+			before = rank_private_kib();
 		status = belay_allreduce(in, out, 16, BELAY_F32, BELAY_SUM, seat->comm, NULL);
 	}
 	RANK_EXPECT_STATUS(seat, status, 0);
-	seat->report->number[0] = (uint64_t)(resident_kib() - before);
-	RANK_EXPECT(seat, resident_kib() - before < 512);
+	seat->report->number[0] = (uint64_t)(rank_private_kib() - before);
+	RANK_EXPECT(seat, rank_private_kib() - before < 512);
 	rank_destroy(seat);
 }
 
@@ -520,7 +506,7 @@ static void come_and_go(struct rank_seat *seat)
 
 	for (int i = 0; i < lives; i++) {
 		if (i == lives / 4) {
-			before = resident_kib();
+			before = rank_private_kib();
 			descriptors = rank_open_descriptors();
 		}
 		RANK_EXPECT_STATUS(seat, rank_create(seat, i), 0);
@@ -530,7 +516,7 @@ static void come_and_go(struct rank_seat *seat)
 		rank_destroy(seat);
 	}
 	RANK_EXPECT(seat, rank_open_descriptors() == descriptors);
-	RANK_EXPECT(seat, resident_kib() - before < 2048);
+	RANK_EXPECT(seat, rank_private_kib() - before < 2048);
 }
 
 /* F57, F74 on the host. */

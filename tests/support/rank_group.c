@@ -70,6 +70,21 @@ int rank_open_descriptors(void)
 	return count - 3;
 }
 
+long rank_private_kib(void)
+{
+	long all = 0, resident = 0, shared = 0;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%ld %ld %ld", &all, &resident, &shared) != 3)
+		resident = shared = 0;
+	(void)fclose(file);
+#endif
+	return (resident - shared) * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 /* ---- a rank's side ----------------------------------------------------------------------------
  */
 

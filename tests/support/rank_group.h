@@ -112,4 +112,8 @@ void rank_complain(struct rank_seat *seat, const char *file, int line, const cha
 uint64_t rank_now_ns(void);
 int rank_open_descriptors(void);
 
+/* Private memory in use, without what is shared (the rings of newest records fill up once); 0 under
+ * sanitizers, which keep what was freed. */
+long rank_private_kib(void);
+
 #endif /* BELAY_TESTS_RANK_GROUP_H */
