@@ -62,10 +62,15 @@ struct column_field {
 };
 
 #define CALL_FIELD(id, encoding, name)                                                             \
-	{ id, encoding, offsetof(struct call_record, name), sizeof(((struct call_record *)0)->name) }
+	{                                                                                          \
+		id, encoding, offsetof(struct call_record, name),                                  \
+			sizeof(((struct call_record *)0)->name)                                    \
+	}
 #define EVENT_FIELD(id, name)                                                                      \
-	{ id, ENCODING_DELTA, offsetof(struct event_record, name),                                 \
-	  sizeof(((struct event_record *)0)->name) }
+	{                                                                                          \
+		id, ENCODING_DELTA, offsetof(struct event_record, name),                           \
+			sizeof(((struct event_record *)0)->name)                                   \
+	}
 
 /* clang-format off */
 static const struct column_field call_fields[] = {
@@ -109,9 +114,9 @@ struct mean {
 	uint64_t limit; /* most that the next number may differ and still count in full */
 };
 
-#define MEAN_LIMIT 4096u
+#define MEAN_LIMIT     4096u
 #define MEAN_LIMIT_MAX ((uint64_t)1 << 60) /* twice this still fits */
-#define MEAN_SHIFT 3
+#define MEAN_SHIFT     3
 
 static inline uint64_t shift_right_signed(uint64_t value, unsigned int shift)
 {
@@ -139,19 +144,21 @@ static inline void mean_add(struct mean *mean, uint64_t number)
  */
 static inline uint64_t row_surprise(uint64_t sum, uint64_t seen)
 {
+	/* clang-format off */
 	static const uint32_t inverse[COLUMN_RANKS_MAX + 2] = {
 #define INVERSE(n) 65536 / (n)
 #define INVERSES(n) INVERSE(n), INVERSE((n) + 1), INVERSE((n) + 2), INVERSE((n) + 3)
-		0,	      INVERSES(1),  INVERSES(5),  INVERSES(9),	INVERSES(13), INVERSES(17),
+		0, INVERSES(1), INVERSES(5), INVERSES(9), INVERSES(13), INVERSES(17),
 		INVERSES(21), INVERSES(25), INVERSES(29), INVERSES(33), INVERSES(37), INVERSES(41),
 		INVERSES(45), INVERSES(49), INVERSES(53), INVERSES(57), INVERSES(61), INVERSE(65),
 	};
+	/* clang-format on */
 
 	return shift_right_signed(sum * inverse[seen + 1], 16);
 }
 
-/* Which mean the pause before a call counts in: the two calls of a layer follow different work, and the first of a pass
- * follows the end of the pass before. */
+/* Which mean the pause before a call counts in: the two calls of a layer follow different work, and
+ * the first of a pass follows the end of the pass before. */
 static inline unsigned int pause_kind(uint32_t index)
 {
 	return index == 0 ? 2 : index & 1;
@@ -190,7 +197,8 @@ size_t call_columns_bound(size_t count, uint32_t nranks)
 
 size_t event_columns_bound(size_t count)
 {
-	return (COLUMN_FIELDS_MAX + 1) * COLUMN_HEADER_BYTES + count * (8 * COLUMN_FIELDS_MAX + EVENT_TEXT_BYTES);
+	return (COLUMN_FIELDS_MAX + 1) * COLUMN_HEADER_BYTES +
+	       count * (8 * COLUMN_FIELDS_MAX + EVENT_TEXT_BYTES);
 }
 
 /* Encoding ------------------------------------------------------------------------------- */
@@ -209,7 +217,8 @@ static void put_header(struct column_content *content, uint8_t id, uint8_t peer,
 	content->used += COLUMN_HEADER_BYTES;
 }
 
-static void put_plane(struct column_content *content, const uint64_t *values, size_t count, unsigned int plane)
+static void put_plane(struct column_content *content, const uint64_t *values, size_t count,
+		      unsigned int plane)
 {
 	unsigned char *out = content->bytes + content->used;
 
@@ -219,9 +228,10 @@ static void put_plane(struct column_content *content, const uint64_t *values, si
 	content->cuts[content->ncuts++] = (uint32_t)content->used;
 }
 
-/* Adds the column of work->values, which become zigzag numbers. A column of nothing but zeros is left out. */
-static void put_column(struct column_work *work, struct column_content *content, size_t count, uint8_t id,
-		       uint8_t peer, uint8_t encoding, uint64_t base)
+/* Adds the column of work->values, which become zigzag numbers. A column of nothing but zeros is
+ * left out. */
+static void put_column(struct column_work *work, struct column_content *content, size_t count,
+		       uint8_t id, uint8_t peer, uint8_t encoding, uint64_t base)
 {
 	uint64_t *values = work->values;
 	uint64_t any = 0;
@@ -241,7 +251,8 @@ static void put_column(struct column_work *work, struct column_content *content,
 }
 
 /* One field of all rows, widened without its sign: what is left out comes back by truncation. */
-static void load_field(uint64_t *values, const struct column_rows *rows, const struct column_field *field)
+static void load_field(uint64_t *values, const struct column_rows *rows,
+		       const struct column_field *field)
 {
 #define LOAD(type)                                                                                 \
 	for (size_t i = 0; i < rows->count; i++) {                                                 \
@@ -323,7 +334,7 @@ static void encode_call_fields(struct column_work *work, const struct column_row
 static void encode_staged(struct column_work *work, const struct column_rows *rows,
 			  struct column_content *content)
 {
-	struct mean mean = { call_at(rows, 0)->staged_ns >> rows->tick_shift, MEAN_LIMIT };
+	struct mean mean = {call_at(rows, 0)->staged_ns >> rows->tick_shift, MEAN_LIMIT};
 	uint64_t base = mean.value;
 
 	for (size_t i = 0; i < rows->count; i++) {
@@ -358,7 +369,8 @@ static void encode_none(struct column_work *work, const struct column_rows *rows
 }
 
 /* A rank's own arrival is its staging; such a column is said in one header. */
-static int arrivals_are_staged(struct column_work *work, const struct column_rows *rows, uint32_t peer)
+static int arrivals_are_staged(struct column_work *work, const struct column_rows *rows,
+			       uint32_t peer)
 {
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct call_record *record = call_at(rows, i);
@@ -379,7 +391,7 @@ static void encode_arrival(struct column_work *work, const struct column_rows *r
 {
 	uint64_t first = call_at(rows, 0)->arrival_ns[peer];
 	uint64_t base = first == CALL_ARRIVAL_NONE ? 0 : first >> rows->tick_shift;
-	struct mean mean = { base, MEAN_LIMIT };
+	struct mean mean = {base, MEAN_LIMIT};
 
 	for (size_t i = 0; i < rows->count; i++) {
 		uint64_t arrival = call_at(rows, i)->arrival_ns[peer] >> rows->tick_shift;
@@ -404,7 +416,8 @@ static void encode_arrivals(struct column_work *work, const struct column_rows *
 	encode_none(work, rows, content);
 	for (uint32_t peer = 0; peer < rows->nranks; peer++) {
 		if (arrivals_are_staged(work, rows, peer))
-			put_header(content, COLUMN_ARRIVAL, (uint8_t)peer, ENCODING_STAGED, 0, 0, 0);
+			put_header(content, COLUMN_ARRIVAL, (uint8_t)peer, ENCODING_STAGED, 0, 0,
+				   0);
 		else
 			encode_arrival(work, rows, peer, content);
 	}
@@ -414,7 +427,7 @@ static void encode_duration(struct column_work *work, const struct column_rows *
 			    struct column_content *content)
 {
 	uint64_t base = (call_at(rows, 0)->duration_ns >> rows->tick_shift) - work->last[0];
-	struct mean mean = { base, MEAN_LIMIT };
+	struct mean mean = {base, MEAN_LIMIT};
 
 	for (size_t i = 0; i < rows->count; i++) {
 		uint64_t rest = (call_at(rows, i)->duration_ns >> rows->tick_shift) - work->last[i];
@@ -428,7 +441,7 @@ static void encode_duration(struct column_work *work, const struct column_rows *
 static void encode_start(struct column_work *work, const struct column_rows *rows,
 			 struct column_content *content)
 {
-	struct mean means[3] = { { 0, MEAN_LIMIT }, { 0, MEAN_LIMIT }, { 0, MEAN_LIMIT } };
+	struct mean means[3] = {{0, MEAN_LIMIT}, {0, MEAN_LIMIT}, {0, MEAN_LIMIT}};
 	uint64_t base = call_at(rows, 0)->start_ns >> rows->tick_shift;
 	uint64_t end = base;
 
@@ -519,8 +532,8 @@ static int take_column(struct column *column, const unsigned char *header, size_
 	return column->bytes == column->width * count ? 0 : -1;
 }
 
-static int read_directory(struct column_directory *directory, const unsigned char *content, size_t bytes,
-			  size_t count)
+static int read_directory(struct column_directory *directory, const unsigned char *content,
+			  size_t bytes, size_t count)
 {
 	memset(directory, 0, sizeof(*directory));
 	while (bytes) {
@@ -642,7 +655,8 @@ static void decode_field(struct decoder *d, size_t f)
 /* Whether a field is the same in all rows. */
 static int is_constant(const struct decoder *d, size_t f)
 {
-	return !d->directory->fields[d->fields[f].id].width && d->fields[f].encoding == ENCODING_DELTA;
+	return !d->directory->fields[d->fields[f].id].width &&
+	       d->fields[f].encoding == ENCODING_DELTA;
 }
 
 /* Fields that never change are set once, in the tile's first row, and copied from there. */
@@ -761,11 +775,12 @@ static void decode_start(struct decoder *d)
 /* The encodings that the columns of a kind of block must have, where they are there. */
 static int encodings_known(const struct decoder *d)
 {
-	static const uint8_t models[] = { COLUMN_STAGED, COLUMN_DURATION, COLUMN_START };
+	static const uint8_t models[] = {COLUMN_STAGED, COLUMN_DURATION, COLUMN_START};
 	const struct column *columns = d->directory->fields;
 
 	for (size_t f = 0; f < d->nfields; f++)
-		if (columns[d->fields[f].id].found && columns[d->fields[f].id].encoding != d->fields[f].encoding)
+		if (columns[d->fields[f].id].found &&
+		    columns[d->fields[f].id].encoding != d->fields[f].encoding)
 			return 0;
 	for (size_t m = 0; m < sizeof(models); m++)
 		if (columns[models[m]].found && columns[models[m]].encoding != ENCODING_MODEL)
@@ -773,7 +788,8 @@ static int encodings_known(const struct decoder *d)
 	for (uint32_t peer = 0; peer < d->nranks; peer++) {
 		const struct column *arrival = &d->directory->arrivals[peer];
 
-		if (arrival->found && arrival->encoding != ENCODING_MODEL && arrival->encoding != ENCODING_STAGED)
+		if (arrival->found && arrival->encoding != ENCODING_MODEL &&
+		    arrival->encoding != ENCODING_STAGED)
 			return 0;
 	}
 	return !columns[COLUMN_NONE].found || columns[COLUMN_NONE].encoding == ENCODING_DELTA;
@@ -787,13 +803,13 @@ static void start_predictions(struct decoder *d)
 	for (size_t f = 0; f < d->nfields; f++)
 		d->before[f] = columns[d->fields[f].id].base;
 	d->none = columns[COLUMN_NONE].base;
-	d->staged = (struct mean){ columns[COLUMN_STAGED].base, MEAN_LIMIT };
-	d->duration = (struct mean){ columns[COLUMN_DURATION].base, MEAN_LIMIT };
+	d->staged = (struct mean){columns[COLUMN_STAGED].base, MEAN_LIMIT};
+	d->duration = (struct mean){columns[COLUMN_DURATION].base, MEAN_LIMIT};
 	d->end = columns[COLUMN_START].base;
 	for (size_t kind = 0; kind < 3; kind++)
-		d->pauses[kind] = (struct mean){ 0, MEAN_LIMIT };
+		d->pauses[kind] = (struct mean){0, MEAN_LIMIT};
 	for (uint32_t peer = 0; peer < d->nranks; peer++)
-		d->arrivals[peer] = (struct mean){ d->directory->arrivals[peer].base, MEAN_LIMIT };
+		d->arrivals[peer] = (struct mean){d->directory->arrivals[peer].base, MEAN_LIMIT};
 }
 
 /* Goes on to the next tile. False after the last. */
@@ -807,8 +823,8 @@ static int next_tile(struct decoder *d)
 	return d->count != 0;
 }
 
-int call_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes, size_t count,
-			uint32_t nranks, uint32_t tick_shift, void *rows)
+int call_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes,
+			size_t count, uint32_t nranks, uint32_t tick_shift, void *rows)
 {
 	struct column_directory directory;
 	struct decoder d = {
@@ -837,8 +853,8 @@ int call_columns_decode(struct column_work *work, const unsigned char *content, 
 	return 0;
 }
 
-int event_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes, size_t count,
-			 void *rows)
+int event_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes,
+			 size_t count, void *rows)
 {
 	struct column_directory directory;
 	const struct column *text = &directory.fields[COLUMN_EVENT_TEXT];

@@ -14,17 +14,17 @@
 #include "trace/call_record.h"
 
 #define COLUMN_HEADER_BYTES 16u
-#define COLUMN_RANKS_MAX 64u
-#define COLUMN_FIELDS_MAX 24u /* columns of one kind of block, without the arrivals */
-#define COLUMN_CUTS_MAX ((COLUMN_FIELDS_MAX + COLUMN_RANKS_MAX) * 8u)
+#define COLUMN_RANKS_MAX    64u
+#define COLUMN_FIELDS_MAX   24u /* columns of one kind of block, without the arrivals */
+#define COLUMN_CUTS_MAX	    ((COLUMN_FIELDS_MAX + COLUMN_RANKS_MAX) * 8u)
 
 /* What encoding and decoding work in, for one thread; about 160 KB, not initialised by anyone. */
 struct column_work {
 	uint64_t values[CALL_LOG_BLOCK_RECORDS];
 	uint64_t surprise[CALL_LOG_BLOCK_RECORDS]; /* sum of a row's arrivals against their means */
-	uint64_t seen[CALL_LOG_BLOCK_RECORDS];     /* number of arrivals in that sum */
-	uint64_t last[CALL_LOG_BLOCK_RECORDS];     /* a row's last arrival so far */
-	uint64_t none[CALL_LOG_BLOCK_RECORDS];     /* mask of a row's arrivals that were not seen */
+	uint64_t seen[CALL_LOG_BLOCK_RECORDS];	   /* number of arrivals in that sum */
+	uint64_t last[CALL_LOG_BLOCK_RECORDS];	   /* a row's last arrival so far */
+	uint64_t none[CALL_LOG_BLOCK_RECORDS];	   /* mask of a row's arrivals that were not seen */
 };
 
 /* Records to encode, in a ring or a plain array: record i is row (first + i) & mask. */
@@ -38,7 +38,8 @@ struct column_rows {
 	uint32_t tick_shift; /* times are kept in units of 1 << tick_shift ns */
 };
 
-/* Content under construction. The cuts are the ends of planes: each is best compressed by itself. */
+/* Content under construction. The cuts are the ends of planes: each is best compressed by itself.
+ */
 struct column_content {
 	unsigned char *bytes; /* room for the bound */
 	size_t used;
@@ -56,8 +57,8 @@ void event_columns_encode(struct column_work *work, const struct column_rows *ro
 			  struct column_content *content);
 
 /*
- * Decode a content into `count` rows of an array, 1 .. CALL_LOG_BLOCK_RECORDS. Return 0, or -1 when it is not such
- * content; the rows then hold anything.
+ * Decode a content into `count` rows of an array, 1 .. CALL_LOG_BLOCK_RECORDS. Return 0, or -1 when
+ * it is not such content; the rows then hold anything.
  */
 int call_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes,
 			size_t count, uint32_t nranks, uint32_t tick_shift, void *rows);

@@ -7,8 +7,9 @@
 
 #include "runtime/belay.h"
 
-/* Level 1: more would cost a hundred times as much for 1 %. The window only needs to span a block's planes. */
-#define COMPRESSION_LEVEL 1
+/* Level 1: more would cost a hundred times as much for 1 %. The window only needs to span a block's
+ * planes. */
+#define COMPRESSION_LEVEL      1
 #define COMPRESSION_WINDOW_LOG 17
 
 struct call_log_encoder {
@@ -36,18 +37,21 @@ static size_t frame_bound(size_t content_bytes)
 
 static int configure(ZSTD_CCtx *context)
 {
-	return ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, COMPRESSION_LEVEL)) ||
-	       ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, COMPRESSION_WINDOW_LOG)) ||
+	return ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel,
+						   COMPRESSION_LEVEL)) ||
+	       ZSTD_isError(
+		       ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, COMPRESSION_WINDOW_LOG)) ||
 	       ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1));
 }
 
-/* Compresses the content, each plane by itself: planes differ so much that a shared code would cost 10 %.
- * Returns the frame's bytes, 0 on failure. */
+/* Compresses the content, each plane by itself: planes differ so much that a shared code would cost
+ * 10 %. Returns the frame's bytes, 0 on failure. */
 static size_t compress(struct call_log_encoder *encoder)
 {
 	const struct column_content *content = &encoder->content;
-	ZSTD_outBuffer out = { encoder->out + CALL_LOG_HEAD_BYTES, encoder->out_bytes - CALL_LOG_HEAD_BYTES, 0 };
-	ZSTD_inBuffer in = { content->bytes, 0, 0 };
+	ZSTD_outBuffer out = {encoder->out + CALL_LOG_HEAD_BYTES,
+			      encoder->out_bytes - CALL_LOG_HEAD_BYTES, 0};
+	ZSTD_inBuffer in = {content->bytes, 0, 0};
 
 	if (ZSTD_isError(ZSTD_CCtx_reset(encoder->context, ZSTD_reset_session_only)) ||
 	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(encoder->context, content->used)))
@@ -63,7 +67,8 @@ static size_t compress(struct call_log_encoder *encoder)
 	return out.pos;
 }
 
-/* Makes zstd take all the memory that it will need, now that its lack is still an error that someone gets. */
+/* Makes zstd take all the memory that it will need, now that its lack is still an error that
+ * someone gets. */
 static int warm_up(struct call_log_encoder *encoder, size_t content_bytes)
 {
 	encoder->content.used = content_bytes;
@@ -71,7 +76,8 @@ static int warm_up(struct call_log_encoder *encoder, size_t content_bytes)
 	return compress(encoder) ? 0 : BELAY_E_NO_MEMORY;
 }
 
-int call_log_encoder_create(uint32_t nranks, size_t records_max, struct call_log_encoder **ret_encoder)
+int call_log_encoder_create(uint32_t nranks, size_t records_max,
+			    struct call_log_encoder **ret_encoder)
 {
 	size_t content_bytes = content_bound(nranks, records_max);
 	struct call_log_encoder *encoder = calloc(1, sizeof(*encoder));
@@ -84,7 +90,8 @@ int call_log_encoder_create(uint32_t nranks, size_t records_max, struct call_log
 	encoder->out = malloc(encoder->out_bytes);
 	encoder->content.bytes = calloc(1, content_bytes);
 	encoder->context = ZSTD_createCCtx();
-	if (!encoder->out || !encoder->content.bytes || !encoder->context || configure(encoder->context))
+	if (!encoder->out || !encoder->content.bytes || !encoder->context ||
+	    configure(encoder->context))
 		goto out;
 	status = warm_up(encoder, content_bytes);
 	if (status)

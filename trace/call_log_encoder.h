@@ -15,7 +15,8 @@
 struct call_log_encoder;
 
 /* `records_max`: largest block, 1 .. CALL_LOG_BLOCK_RECORDS. Returns 0 or BELAY_E_NO_MEMORY. */
-int call_log_encoder_create(uint32_t nranks, size_t records_max, struct call_log_encoder **ret_encoder);
+int call_log_encoder_create(uint32_t nranks, size_t records_max,
+			    struct call_log_encoder **ret_encoder);
 void call_log_encoder_free(struct call_log_encoder *encoder);
 
 /* One block. `bytes` is the encoder's and lives until its next use. */
@@ -24,8 +25,8 @@ struct call_log_block {
 	size_t size;
 };
 
-/* Encodes records of one kind; index is the first one's number in the run, lost_total the losses before it.
- * Returns 0 or BELAY_E_SYSTEM (zstd failed, which only lack of memory can cause). */
+/* Encodes records of one kind; index is the first one's number in the run, lost_total the losses
+ * before it. Returns 0 or BELAY_E_SYSTEM (zstd failed, which only lack of memory can cause). */
 int call_log_encode(struct call_log_encoder *encoder, enum call_log_block_kind kind,
 		    const struct column_rows *rows, uint64_t index, uint64_t lost_total,
 		    struct call_log_block *ret_block);

@@ -16,7 +16,7 @@
 #include "runtime/belay.h"
 
 #define FOLDER_MODE 0700
-#define FILE_MODE 0600
+#define FILE_MODE   0600
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -64,7 +64,8 @@ int call_log_folder_open(const char *dir, const char *comm_id, const char **ret_
 	return folder;
 }
 
-/* One more than the greatest number that a file of this rank has; other runs' files are not touched. */
+/* One more than the greatest number that a file of this rank has; other runs' files are not
+ * touched. */
 static uint32_t next_free_number(int dir_fd, uint32_t rank)
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -79,7 +80,8 @@ static uint32_t next_free_number(int dir_fd, uint32_t rank)
 		if (sscanf(entry->d_name, "rank-%u.%u.", &of_rank, &number) != 2 || of_rank != rank)
 			continue;
 		call_log_file_name(name, sizeof(name), of_rank, number);
-		if (!strcmp(name, entry->d_name) && number >= next && number < CALL_LOG_FILE_NUMBER_MAX)
+		if (!strcmp(name, entry->d_name) && number >= next &&
+		    number < CALL_LOG_FILE_NUMBER_MAX)
 			next = number + 1;
 	}
 	if (dir)
@@ -128,7 +130,8 @@ static void pack_headers(const struct call_log_file *file, const struct call_log
 }
 
 /* Writes all or nothing at `offset`: a part that stands is cut off again. */
-static int write_whole(struct call_log_file *file, int fd, const void *bytes, size_t size, uint64_t offset)
+static int write_whole(struct call_log_file *file, int fd, const void *bytes, size_t size,
+		       uint64_t offset)
 {
 	const char *at = bytes;
 	size_t rest = size;
@@ -199,7 +202,8 @@ static int open_next(struct call_log_file *file, const struct call_log_totals *t
 	return 0;
 }
 
-static void end_file(struct call_log_file *file, const struct call_log_totals *totals, int continued)
+static void end_file(struct call_log_file *file, const struct call_log_totals *totals,
+		     int continued)
 {
 	unsigned char end[CALL_LOG_HEAD_BYTES];
 
@@ -249,7 +253,8 @@ static uint64_t file_bytes_max(const struct call_log_file *file)
 	return limit.rlim_cur;
 }
 
-int call_log_file_prepare(struct call_log_file *file, size_t bytes, const struct call_log_totals *totals)
+int call_log_file_prepare(struct call_log_file *file, size_t bytes,
+			  const struct call_log_totals *totals)
 {
 	int status;
 
@@ -262,9 +267,8 @@ int call_log_file_prepare(struct call_log_file *file, size_t bytes, const struct
 		if (status)
 			return status;
 	}
-	if (file->fd >= 0 &&
-	    (file->bytes + bytes + CALL_LOG_HEAD_BYTES <= file_bytes_max(file) ||
-	     file->bytes == CALL_LOG_HEADER_COPIES * CALL_LOG_HEADER_BYTES))
+	if (file->fd >= 0 && (file->bytes + bytes + CALL_LOG_HEAD_BYTES <= file_bytes_max(file) ||
+			      file->bytes == CALL_LOG_HEADER_COPIES * CALL_LOG_HEADER_BYTES))
 		return 0;
 	status = rotate(file, totals);
 	if (status && file->fd < 0)

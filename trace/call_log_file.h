@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of one rank's call log: DIR/COMM-ID/rank-NNNN.K.belay, opened when first needed, one after
- * the other, the oldest removed. What is on disk is whole blocks at all times, save while a write runs.
- * One thread at a time.
+ * The files of one rank's call log: DIR/COMM-ID/rank-NNNN.K.belay, opened when first needed, one
+ * after the other, the oldest removed. What is on disk is whole blocks at all times, save while a
+ * write runs. One thread at a time.
  */
 #ifndef BELAY_TRACE_CALL_LOG_FILE_H
 #define BELAY_TRACE_CALL_LOG_FILE_H
@@ -26,11 +26,11 @@ struct call_log_file_config {
 
 struct call_log_file {
 	struct call_log_file_config config;
-	int dir_fd; /* -1: not open */
-	int fd;     /* -1: not open */
+	int dir_fd;	       /* -1: not open */
+	int fd;		       /* -1: not open */
 	uint32_t number;       /* of the open file, else of the next */
 	uint32_t first_number; /* the first that this writer made */
-	uint64_t bytes;        /* whole in the open file */
+	uint64_t bytes;	       /* whole in the open file */
 	/* Of the newest failure: what was tried, on which name, the errno. */
 	const char *failed_step;
 	int failed_errno;
@@ -39,9 +39,10 @@ struct call_log_file {
 
 void call_log_file_init(struct call_log_file *file, const struct call_log_file_config *config);
 
-/* Makes room: opens the first or, when `bytes` more would be too many, the next file. `totals` is where the run
- * stands. Returns 0, or BELAY_E_SYSTEM: see failed_*; trying again later is right. */
-int call_log_file_prepare(struct call_log_file *file, size_t bytes, const struct call_log_totals *totals);
+/* Makes room: opens the first or, when `bytes` more would be too many, the next file. `totals` is
+ * where the run stands. Returns 0, or BELAY_E_SYSTEM: see failed_*; trying again later is right. */
+int call_log_file_prepare(struct call_log_file *file, size_t bytes,
+			  const struct call_log_totals *totals);
 
 /* Appends one block whole or not at all. Same statuses. */
 int call_log_file_append(struct call_log_file *file, const void *block, size_t bytes);

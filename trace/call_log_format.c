@@ -3,23 +3,24 @@
 
 #include <string.h>
 
-#define FILE_MAGIC 0x676f6c79616c6562ull /* "belaylog" */
-#define BLOCK_MAGIC 0x6b6c6262u          /* "bblk" */
+#define FILE_MAGIC  0x676f6c79616c6562ull /* "belaylog" */
+#define BLOCK_MAGIC 0x6b6c6262u		  /* "bblk" */
 
 /*
  * Header and head begin alike, in every version: the skippable frame's magic and size, then the
  * CRC of all that follows it, then a magic. Offsets:
  */
-#define AT_SIZE 4
-#define AT_CRC 8
+#define AT_SIZE	 4
+#define AT_CRC	 8
 #define AT_MAGIC 12
 
 uint32_t call_log_crc32c(const unsigned char *data, size_t size)
 {
 	/* Four bits at a time: 64 bytes of table, and only heads are summed. */
 	static const uint32_t table[16] = {
-		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+		0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+		0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
 	};
 	uint32_t crc = ~0u;
 
@@ -97,8 +98,9 @@ void call_log_head_pack(const struct call_log_head *head, unsigned char *out)
 }
 
 /* Checks what header and head have in common. */
-static enum call_log_parse parse_envelope(const unsigned char *in, size_t size, size_t least, size_t most,
-					  uint64_t magic, size_t magic_bytes, size_t *ret_bytes)
+static enum call_log_parse parse_envelope(const unsigned char *in, size_t size, size_t least,
+					  size_t most, uint64_t magic, size_t magic_bytes,
+					  size_t *ret_bytes)
 {
 	size_t bytes;
 
@@ -123,7 +125,8 @@ enum call_log_parse call_log_header_unpack(const unsigned char *in, size_t size,
 	enum call_log_parse parse;
 
 	/* A later major version may have a shorter header; the version stands in all. */
-	parse = parse_envelope(in, size, AT_MAGIC + 8 + 4, CALL_LOG_HEADER_BYTES_MAX, FILE_MAGIC, 8, ret_bytes);
+	parse = parse_envelope(in, size, AT_MAGIC + 8 + 4, CALL_LOG_HEADER_BYTES_MAX, FILE_MAGIC, 8,
+			       ret_bytes);
 	if (parse != CALL_LOG_PARSED)
 		return parse;
 	if (call_log_get(at, 2) != CALL_LOG_MAJOR)
@@ -149,13 +152,14 @@ enum call_log_parse call_log_header_unpack(const unsigned char *in, size_t size,
 	return CALL_LOG_PARSED;
 }
 
-enum call_log_parse call_log_head_unpack(const unsigned char *in, size_t size, struct call_log_head *ret_head,
-					 size_t *ret_bytes)
+enum call_log_parse call_log_head_unpack(const unsigned char *in, size_t size,
+					 struct call_log_head *ret_head, size_t *ret_bytes)
 {
 	const unsigned char *at = in + AT_MAGIC + 4;
 	enum call_log_parse parse;
 
-	parse = parse_envelope(in, size, CALL_LOG_HEAD_BYTES, CALL_LOG_HEAD_BYTES_MAX, BLOCK_MAGIC, 4, ret_bytes);
+	parse = parse_envelope(in, size, CALL_LOG_HEAD_BYTES, CALL_LOG_HEAD_BYTES_MAX, BLOCK_MAGIC,
+			       4, ret_bytes);
 	if (parse != CALL_LOG_PARSED)
 		return parse;
 	ret_head->kind = (uint8_t)take(&at, 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands on disk: the header of a file and the head of a block, docs/call-log-format.md in C. Pure: no file, no
- * clock, no allocation. Everything is little-endian, packed and unpacked byte by byte.
+ * What stands on disk: the header of a file and the head of a block, docs/call-log-format.md in C.
+ * Pure: no file, no clock, no allocation. Everything is little-endian, packed and unpacked byte by
+ * byte.
  */
 #ifndef BELAY_TRACE_CALL_LOG_FORMAT_H
 #define BELAY_TRACE_CALL_LOG_FORMAT_H
@@ -14,14 +15,14 @@
 
 /* Header and heads stand in zstd skippable frames, so that `zstd -t` accepts the file. */
 #define CALL_LOG_SKIPPABLE_MAGIC 0x184d2a5bu
-#define CALL_LOG_HEADER_BYTES 128u /* of this version, with the skippable frame's 8 */
-#define CALL_LOG_HEADER_COPIES 2u
-#define CALL_LOG_HEAD_BYTES 72u
+#define CALL_LOG_HEADER_BYTES	 128u /* of this version, with the skippable frame's 8 */
+#define CALL_LOG_HEADER_COPIES	 2u
+#define CALL_LOG_HEAD_BYTES	 72u
 /* A later minor version may lengthen both, up to this. */
 #define CALL_LOG_HEADER_BYTES_MAX 1024u
-#define CALL_LOG_HEAD_BYTES_MAX 256u
+#define CALL_LOG_HEAD_BYTES_MAX	  256u
 
-#define CALL_LOG_BLOCK_RECORDS 4096u /* most records of a block; a reader refuses more */
+#define CALL_LOG_BLOCK_RECORDS	 4096u /* most records of a block; a reader refuses more */
 #define CALL_LOG_FILE_NUMBER_MAX 0xffffffu
 
 /* Kinds of block. Never renumber; readers skip what they do not know. */
@@ -53,14 +54,14 @@ struct call_log_header {
 };
 
 /*
- * Before each block. Records of a run are numbered by kind from 0, without those that the writer lost: a jump of
- * first_index is damage, a growing lost_total is loss by the writer, both exact.
+ * Before each block. Records of a run are numbered by kind from 0, without those that the writer
+ * lost: a jump of first_index is damage, a growing lost_total is loss by the writer, both exact.
  */
 struct call_log_head {
 	uint8_t kind;
 	uint8_t flags;
 	uint16_t count;
-	uint16_t failures; /* calls whose status is not 0 */
+	uint16_t failures;    /* calls whose status is not 0 */
 	uint32_t frame_bytes; /* of the zstd frame that follows */
 	uint32_t raw_bytes;   /* of its content */
 	uint64_t first_index;
@@ -83,8 +84,8 @@ void call_log_head_pack(const struct call_log_head *head, unsigned char *out);
 /* Parse what stands at `in`; `ret_bytes` is its length on disk. Outputs only when PARSED. */
 enum call_log_parse call_log_header_unpack(const unsigned char *in, size_t size,
 					   struct call_log_header *ret_header, size_t *ret_bytes);
-enum call_log_parse call_log_head_unpack(const unsigned char *in, size_t size, struct call_log_head *ret_head,
-					 size_t *ret_bytes);
+enum call_log_parse call_log_head_unpack(const unsigned char *in, size_t size,
+					 struct call_log_head *ret_head, size_t *ret_bytes);
 
 /* The CRC-32C (Castagnoli) of a buffer. */
 uint32_t call_log_crc32c(const unsigned char *data, size_t size);

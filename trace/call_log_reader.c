@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing in a file is believed before its checksum is right, and no size beyond what the format allows even
- * then. What is wrong is noted as damage, and reading goes on at the next good head.
+ * Nothing in a file is believed before its checksum is right, and no size beyond what the format
+ * allows even then. What is wrong is noted as damage, and reading goes on at the next good head.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@
 #define SCAN_BYTES 65536u
 /* Columns of a later minor version may make a content larger than this version could. */
 #define FUTURE_FACTOR 2u
-#define SLACK_BYTES 65536u
+#define SLACK_BYTES   65536u
 
 /* A buffer that only grows. */
 struct reader_buffer {
@@ -53,12 +53,14 @@ struct call_log_reader {
 };
 
 /* Reads until `size` bytes or the end. Returns the bytes read; an error counts as an end. */
-static size_t read_at(const struct call_log_reader *reader, uint64_t offset, void *bytes, size_t size)
+static size_t read_at(const struct call_log_reader *reader, uint64_t offset, void *bytes,
+		      size_t size)
 {
 	size_t done = 0;
 
 	while (done < size) {
-		ssize_t n = pread(reader->fd, (char *)bytes + done, size - done, (off_t)(offset + done));
+		ssize_t n = pread(reader->fd, (char *)bytes + done, size - done,
+				  (off_t)(offset + done));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -95,8 +97,8 @@ static void add_records(struct call_log_damage *damage, uint64_t records)
 }
 
 /* Notes a stretch; records_lost -1: unknown so far. */
-static void add_damage(struct call_log_reader *reader, uint64_t offset, uint64_t bytes, int64_t records_lost,
-		       const char *reason)
+static void add_damage(struct call_log_reader *reader, uint64_t offset, uint64_t bytes,
+		       int64_t records_lost, const char *reason)
 {
 	struct call_log_damage *damage;
 
@@ -115,8 +117,10 @@ static void add_damage(struct call_log_reader *reader, uint64_t offset, uint64_t
 	strncpy(damage->reason, reason, sizeof(damage->reason) - 1);
 }
 
-/* A good block begins with record `index`: what lies before it, back to the record expected, is missing. */
-static void account_index(struct call_log_reader *reader, enum call_log_block_kind kind, uint64_t index)
+/* A good block begins with record `index`: what lies before it, back to the record expected, is
+ * missing. */
+static void account_index(struct call_log_reader *reader, enum call_log_block_kind kind,
+			  uint64_t index)
 {
 	uint64_t missing = index - reader->expected[kind];
 
@@ -145,7 +149,8 @@ static void account_end(struct call_log_reader *reader, const struct call_log_he
 	for (size_t i = 0; i < reader->ndamage; i++)
 		if (reader->damage[i].records_lost < 0)
 			reader->damage[i].records_lost = 0;
-	reader->closed = head->flags & CALL_LOG_END_CONTINUED ? CALL_LOG_CONTINUED : CALL_LOG_CLOSED;
+	reader->closed =
+		head->flags & CALL_LOG_END_CONTINUED ? CALL_LOG_CONTINUED : CALL_LOG_CLOSED;
 }
 
 /* Finding heads --------------------------------------------------------------------------- */
@@ -167,7 +172,8 @@ static size_t header_at(const struct call_log_reader *reader, uint64_t offset)
 	size_t size = read_at(reader, offset, bytes, sizeof(bytes));
 	size_t length;
 
-	return call_log_header_unpack(bytes, size, &header, &length) == CALL_LOG_PARSED ? length : 0;
+	return call_log_header_unpack(bytes, size, &header, &length) == CALL_LOG_PARSED ? length
+											: 0;
 }
 
 /* The offset of the first good head at or after `from`, else the file's end. */
@@ -182,7 +188,8 @@ static uint64_t find_head(struct call_log_reader *reader, uint64_t from)
 		unsigned char *found;
 
 		size = read_at(reader, from, reader->scan, sizeof(reader->scan));
-		found = size < sizeof(magic) ? NULL : memmem(reader->scan, size, magic, sizeof(magic));
+		found = size < sizeof(magic) ? NULL
+					     : memmem(reader->scan, size, magic, sizeof(magic));
 		if (!found && size < sizeof(reader->scan))
 			break;
 		if (!found) {
@@ -203,8 +210,9 @@ enum block_result { BLOCK_GOOD, BLOCK_SKIPPED, BLOCK_BAD, BLOCK_NO_MEMORY };
 
 static int sizes_possible(const struct call_log_reader *reader, const struct call_log_head *head)
 {
-	size_t bound = head->kind == CALL_LOG_BLOCK_CALLS ? call_columns_bound(head->count, reader->info.nranks) :
-							    event_columns_bound(head->count);
+	size_t bound = head->kind == CALL_LOG_BLOCK_CALLS
+			       ? call_columns_bound(head->count, reader->info.nranks)
+			       : event_columns_bound(head->count);
 
 	return head->count >= 1 && head->count <= CALL_LOG_BLOCK_RECORDS &&
 	       head->raw_bytes <= bound * FUTURE_FACTOR + SLACK_BYTES &&
@@ -213,7 +221,8 @@ static int sizes_possible(const struct call_log_reader *reader, const struct cal
 
 static size_t row_bytes(const struct call_log_reader *reader, uint8_t kind)
 {
-	return kind == CALL_LOG_BLOCK_CALLS ? call_record_stride(reader->info.nranks) : sizeof(struct event_record);
+	return kind == CALL_LOG_BLOCK_CALLS ? call_record_stride(reader->info.nranks)
+					    : sizeof(struct event_record);
 }
 
 static int decompress(struct call_log_reader *reader, const struct call_log_head *head)
@@ -224,26 +233,31 @@ static int decompress(struct call_log_reader *reader, const struct call_log_head
 	    ZSTD_findFrameCompressedSize(frame, head->frame_bytes) != head->frame_bytes)
 		return -1;
 	return ZSTD_decompressDCtx(reader->context, reader->content.bytes, head->raw_bytes, frame,
-				   head->frame_bytes) == head->raw_bytes ? 0 : -1;
+				   head->frame_bytes) == head->raw_bytes
+		       ? 0
+		       : -1;
 }
 
 static int decode_rows(struct call_log_reader *reader, const struct call_log_head *head)
 {
 	if (head->kind == CALL_LOG_BLOCK_CALLS)
-		return call_columns_decode(&reader->work, reader->content.bytes, head->raw_bytes, head->count,
-					   reader->info.nranks, reader->tick_shift, reader->rows.bytes);
-	return event_columns_decode(&reader->work, reader->content.bytes, head->raw_bytes, head->count,
-				    reader->rows.bytes);
+		return call_columns_decode(&reader->work, reader->content.bytes, head->raw_bytes,
+					   head->count, reader->info.nranks, reader->tick_shift,
+					   reader->rows.bytes);
+	return event_columns_decode(&reader->work, reader->content.bytes, head->raw_bytes,
+				    head->count, reader->rows.bytes);
 }
 
 /* Reads and decodes the block whose frame stands at `offset`. Sets the reason when it is bad. */
-static enum block_result read_block(struct call_log_reader *reader, const struct call_log_head *head,
-				    uint64_t offset, const char **ret_reason)
+static enum block_result read_block(struct call_log_reader *reader,
+				    const struct call_log_head *head, uint64_t offset,
+				    const char **ret_reason)
 {
 	*ret_reason = "a block's head holds impossible sizes";
 	if (!sizes_possible(reader, head))
 		return BLOCK_BAD;
-	if (reserve(&reader->frame, head->frame_bytes) || reserve(&reader->content, head->raw_bytes) ||
+	if (reserve(&reader->frame, head->frame_bytes) ||
+	    reserve(&reader->content, head->raw_bytes) ||
 	    reserve(&reader->rows, head->count * row_bytes(reader, head->kind)))
 		return BLOCK_NO_MEMORY;
 	*ret_reason = "the file is cut inside a block";
@@ -256,8 +270,9 @@ static enum block_result read_block(struct call_log_reader *reader, const struct
 	return decode_rows(reader, head) ? BLOCK_BAD : BLOCK_GOOD;
 }
 
-static enum block_result take_block(struct call_log_reader *reader, const struct call_log_head *head,
-				    size_t head_bytes, struct call_log_batch *ret_batch)
+static enum block_result take_block(struct call_log_reader *reader,
+				    const struct call_log_head *head, size_t head_bytes,
+				    struct call_log_batch *ret_batch)
 {
 	enum call_log_block_kind kind = head->kind;
 	uint64_t start = reader->offset;
@@ -296,7 +311,8 @@ static void skip_unsound(struct call_log_reader *reader, enum call_log_parse par
 	}
 	reader->offset = find_head(reader, start + 1);
 	add_damage(reader, start, reader->offset - start, -1,
-		   parse == CALL_LOG_SHORT ? "the file is cut inside a block's head" : "a block's head is damaged");
+		   parse == CALL_LOG_SHORT ? "the file is cut inside a block's head"
+					   : "a block's head is damaged");
 }
 
 /* One step from head to head. */
@@ -329,7 +345,7 @@ int call_log_reader_next(struct call_log_reader *reader, struct call_log_batch *
 			return BELAY_E_NO_MEMORY;
 	}
 	if (result != BLOCK_GOOD)
-		*ret_batch = (struct call_log_batch){ .kind = CALL_LOG_END };
+		*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
 	return 0;
 }
 
@@ -337,8 +353,9 @@ int call_log_reader_next(struct call_log_reader *reader, struct call_log_batch *
 
 static int header_possible(const struct call_log_header *header)
 {
-	return header->nranks >= 1 && header->nranks <= BELAY_RANKS_MAX && header->rank < header->nranks &&
-	       header->tick_ns >= 1 && header->tick_ns <= 1u << 20 && !(header->tick_ns & (header->tick_ns - 1)) &&
+	return header->nranks >= 1 && header->nranks <= BELAY_RANKS_MAX &&
+	       header->rank < header->nranks && header->tick_ns >= 1 &&
+	       header->tick_ns <= 1u << 20 && !(header->tick_ns & (header->tick_ns - 1)) &&
 	       header->salvaged_by >= -1 && header->salvaged_by < BELAY_RANKS_MAX;
 }
 
@@ -347,8 +364,8 @@ static void take_comm_id(struct call_log_info *info, const struct call_log_heade
 {
 	size_t n = 0;
 
-	while (n < sizeof(header->comm_id) && strchr("0123456789abcdefABCDEF", header->comm_id[n]) &&
-	       header->comm_id[n]) {
+	while (n < sizeof(header->comm_id) &&
+	       strchr("0123456789abcdefABCDEF", header->comm_id[n]) && header->comm_id[n]) {
 		info->comm_id[n] = header->comm_id[n];
 		n++;
 	}
@@ -382,7 +399,8 @@ static int read_header(struct call_log_reader *reader, const char **ret_reason)
 
 	*ret_reason = size ? "not a call log, or its header is damaged" : "an empty file";
 	for (size_t at = 0; at < size; at++) {
-		enum call_log_parse parse = call_log_header_unpack(reader->scan + at, size - at, &header, &bytes);
+		enum call_log_parse parse =
+			call_log_header_unpack(reader->scan + at, size - at, &header, &bytes);
 
 		if (parse == CALL_LOG_FUTURE) {
 			*ret_reason = "a call log of a newer format than this program knows";
@@ -415,7 +433,8 @@ static int open_file(struct call_log_reader *reader, const char *path, const cha
 	return 0;
 }
 
-int call_log_reader_open(const char *path, struct call_log_reader **ret_reader, const char **ret_reason)
+int call_log_reader_open(const char *path, struct call_log_reader **ret_reader,
+			 const char **ret_reason)
 {
 	struct call_log_reader *reader = calloc(1, sizeof(*reader));
 	int status = BELAY_E_NO_MEMORY;
@@ -463,13 +482,15 @@ const struct call_log_info *call_log_reader_info(const struct call_log_reader *r
 	return &reader->info;
 }
 
-void call_log_reader_progress(const struct call_log_reader *reader, uint64_t *ret_done, uint64_t *ret_total)
+void call_log_reader_progress(const struct call_log_reader *reader, uint64_t *ret_done,
+			      uint64_t *ret_total)
 {
 	*ret_done = reader->offset < reader->size ? reader->offset : reader->size;
 	*ret_total = reader->size;
 }
 
-size_t call_log_reader_damage(const struct call_log_reader *reader, const struct call_log_damage **ret_list)
+size_t call_log_reader_damage(const struct call_log_reader *reader,
+			      const struct call_log_damage **ret_list)
 {
 	*ret_list = reader->damage;
 	return reader->ndamage;

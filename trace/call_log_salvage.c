@@ -42,15 +42,18 @@ static void read_tail(int fd, uint64_t offset, struct call_log_position *positio
 
 	if (fstat(fd, &stat))
 		return;
-	while (offset < (uint64_t)stat.st_size && whole_block(fd, offset, (uint64_t)stat.st_size, &head, &bytes)) {
+	while (offset < (uint64_t)stat.st_size &&
+	       whole_block(fd, offset, (uint64_t)stat.st_size, &head, &bytes)) {
 		count_block(&head, position);
 		offset += bytes;
 	}
 	if (offset < (uint64_t)stat.st_size && ftruncate(fd, (off_t)offset))
-		return; /* then a reader will name the torn block, whose records follow in another file */
+		return; /* then a reader will name the torn block, whose records follow in another
+			   file */
 }
 
-void call_log_salvage_position(const char *dir, const char *comm_id, struct call_log_position *position)
+void call_log_salvage_position(const char *dir, const char *comm_id,
+			       struct call_log_position *position)
 {
 	const char *step;
 	char name[64];

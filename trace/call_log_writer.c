@@ -18,9 +18,9 @@
 #include "trace/call_log_file.h"
 #include "trace/call_log_salvage.h"
 
-#define FLUSH_NS 1000000000u /* records wait no longer than this for their block */
+#define FLUSH_NS    1000000000u /* records wait no longer than this for their block */
 #define STACK_BYTES (512u * 1024)
-#define CAUSES_MAX 16
+#define CAUSES_MAX  16
 
 /*
  * What the thread and others share: `doorbell`, `stopping`, `salvage`, `done`, and, under `guard`,
@@ -37,7 +37,7 @@ struct call_log_writer {
 	int abandoned;
 	_Atomic uint32_t doorbell; /* counts; a futex */
 	_Atomic uint32_t stopping;
-	_Atomic uint32_t done;    /* a futex */
+	_Atomic uint32_t done;	  /* a futex */
 	_Atomic uint64_t salvage; /* mask of ranks asked for */
 	pthread_t thread;
 
@@ -134,7 +134,8 @@ static void tell_failure(struct call_log_writer *writer, const struct call_log_f
 		return;
 	writer->told_overrun = 1; /* it would only be a consequence */
 	(void)snprintf(text, sizeof(text),
-		       "call log %s/%s/%s: %s: %s; calls go on, call records are lost until it can be written",
+		       "call log %s/%s/%s: %s: %s; calls go on, call records are lost until it can "
+		       "be written",
 		       writer->dir, writer->comm_id, file->name, file->failed_step,
 		       strerror_r(file->failed_errno, reason, sizeof(reason)));
 	tell(writer, text);
@@ -143,10 +144,12 @@ static void tell_failure(struct call_log_writer *writer, const struct call_log_f
 static void tell_overrun(struct call_log_writer *writer)
 {
 	/* Relaxed: a count that orders no data. */
-	if (writer->told_overrun || !atomic_load_explicit(&writer->area->calls.lost, memory_order_relaxed))
+	if (writer->told_overrun ||
+	    !atomic_load_explicit(&writer->area->calls.lost, memory_order_relaxed))
 		return;
 	writer->told_overrun = 1;
-	tell(writer, "the call log cannot be written as fast as calls are made; call records are lost");
+	tell(writer,
+	     "the call log cannot be written as fast as calls are made; call records are lost");
 }
 
 /* From the rings to the file -------------------------------------------------------------- */
@@ -185,10 +188,12 @@ static void release_gaps(struct trace_area *area, uint64_t written)
 	atomic_store_explicit(&area->gap_tail, tail, memory_order_release);
 }
 
-/* Where the run stands in the file: what is written, and what was lost before or, when all is written, at all. */
+/* Where the run stands in the file: what is written, and what was lost before or, when all is
+ * written, at all. */
 static void totals_of(struct trace_area *area, struct call_log_totals *totals)
 {
-	/* Acquire, and before the heads: then every loss counted here came before the heads read below. */
+	/* Acquire, and before the heads: then every loss counted here came before the heads read
+	 * below. */
 	uint64_t calls_lost = atomic_load_explicit(&area->calls.lost, memory_order_acquire);
 	uint64_t events_lost = atomic_load_explicit(&area->events.lost, memory_order_acquire);
 	/* (2) of [TRACE_RING]. */
@@ -273,14 +278,14 @@ static void mark_file(struct drain *drain)
 		atomic_store_explicit(&drain->area->file, word, memory_order_relaxed);
 }
 
-typedef int (*encode_function)(struct call_log_writer *, struct trace_area *, struct call_log_block *,
-			       uint64_t *);
+typedef int (*encode_function)(struct call_log_writer *, struct trace_area *,
+			       struct call_log_block *, uint64_t *);
 
 enum drained { DRAINED_ALL, DRAINED_ONE, DRAINED_NOT };
 
 /* Moves one block from a ring to the file. Guard is held except around the disk. */
-static enum drained drain_block(struct call_log_writer *writer, struct drain *drain, struct trace_ring *ring,
-				encode_function encode)
+static enum drained drain_block(struct call_log_writer *writer, struct drain *drain,
+				struct trace_ring *ring, encode_function encode)
 {
 	struct call_log_totals totals;
 	struct call_log_block block;
@@ -308,7 +313,8 @@ static enum drained drain_block(struct call_log_writer *writer, struct drain *dr
 		return DRAINED_NOT;
 	}
 
-	/* A survivor that finds `written` behind the file, or the file's end behind `written`, puts it right. */
+	/* A survivor that finds `written` behind the file, or the file's end behind `written`, puts
+	 * it right. */
 	if (!enter(writer))
 		return DRAINED_NOT;
 	mark_written(drain, ring, next);
@@ -342,7 +348,8 @@ static int reconcile(struct call_log_writer *writer, struct trace_area *area)
 
 	if (!enter(writer))
 		return 0;
-	/* Acquire: whatever the dead rank's writer did before. No one else writes these words now. */
+	/* Acquire: whatever the dead rank's writer did before. No one else writes these words now.
+	 */
 	position.file = atomic_load_explicit(&area->file, memory_order_acquire);
 	position.calls = atomic_load_explicit(&area->calls.written, memory_order_acquire);
 	position.events = atomic_load_explicit(&area->events.written, memory_order_acquire);
@@ -367,7 +374,7 @@ static int salvage_rank(struct call_log_writer *writer, uint32_t rank)
 	struct call_log_file_config config = writer->file.config;
 	struct call_log_totals totals;
 	struct call_log_file file;
-	struct drain drain = { area, &file };
+	struct drain drain = {area, &file};
 	int written;
 
 	if (!reconcile(writer, area))
@@ -402,7 +409,8 @@ static int salvageable(struct call_log_writer *writer, uint32_t rank)
 
 	if (!writer->rings || rank == writer->rank || !enter(writer))
 		return 0;
-	sound = trace_area_sound(trace_area_of(writer->rings, rank, writer->nranks), rank, writer->nranks);
+	sound = trace_area_sound(trace_area_of(writer->rings, rank, writer->nranks), rank,
+				 writer->nranks);
 	leave(writer);
 	return sound;
 }
@@ -417,7 +425,8 @@ static void salvage_all(struct call_log_writer *writer)
 			continue;
 		/* Relaxed: this thread asks itself. */
 		if (!salvage_rank(writer, rank))
-			(void)atomic_fetch_or_explicit(&writer->salvage, (uint64_t)1 << rank, memory_order_relaxed);
+			(void)atomic_fetch_or_explicit(&writer->salvage, (uint64_t)1 << rank,
+						       memory_order_relaxed);
 	}
 }
 
@@ -459,11 +468,12 @@ static void finish(struct call_log_writer *writer, struct drain *drain)
 static void *writer_main(void *argument)
 {
 	struct call_log_writer *writer = argument;
-	struct drain drain = { writer->area, &writer->file };
+	struct drain drain = {writer->area, &writer->file};
 	int abandoned;
 
 	for (;;) {
-		/* Acquire: (4) of [LOG_DONE]; and the doorbell first, so that a ring during the work is not missed. */
+		/* Acquire: (4) of [LOG_DONE]; and the doorbell first, so that a ring during the
+		 * work is not missed. */
 		uint32_t seen = atomic_load_explicit(&writer->doorbell, memory_order_acquire);
 
 		if (atomic_load_explicit(&writer->stopping, memory_order_acquire))
@@ -478,7 +488,8 @@ static void *writer_main(void *argument)
 
 	pthread_mutex_lock(&writer->guard);
 	abandoned = writer->abandoned;
-	/* (1) of [LOG_DONE]. Under guard: the stopper decides under it whether to wait any longer. */
+	/* (1) of [LOG_DONE]. Under guard: the stopper decides under it whether to wait any longer.
+	 */
 	atomic_store_explicit(&writer->done, 1, memory_order_release);
 	futex_wake_all(&writer->done);
 	pthread_mutex_unlock(&writer->guard);
@@ -528,7 +539,8 @@ static void init_file(struct call_log_writer *writer, const struct trace_config 
 int call_log_writer_start(const struct trace_config *config, struct trace_area *area,
 			  struct call_log_writer **ret_writer)
 {
-	uint32_t capacity = area->call_capacity > area->event_capacity ? area->call_capacity : area->event_capacity;
+	uint32_t capacity = area->call_capacity > area->event_capacity ? area->call_capacity
+								       : area->event_capacity;
 	size_t records_max = capacity < CALL_LOG_BLOCK_RECORDS ? capacity : CALL_LOG_BLOCK_RECORDS;
 	struct call_log_writer *writer = calloc(1, sizeof(*writer));
 	int status = BELAY_E_NO_MEMORY;
@@ -576,7 +588,8 @@ void call_log_writer_salvage(struct call_log_writer *writer, uint32_t rank)
 	call_log_writer_wake(writer);
 }
 
-/* Waits for the thread's end until the deadline. False, and the thread is on its own, when it passes. */
+/* Waits for the thread's end until the deadline. False, and the thread is on its own, when it
+ * passes. */
 static int wait_or_abandon(struct call_log_writer *writer, uint64_t deadline_ns)
 {
 	int done;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records to LTTng events. Nothing where belay is built without LTTng-UST; one load and branch where no session listens. */
+/* Records to LTTng events. Nothing where belay is built without LTTng-UST; one load and branch
+ * where no session listens. */
 #ifndef BELAY_TRACE_EMIT_H
 #define BELAY_TRACE_EMIT_H
 
@@ -12,12 +13,14 @@
 
 #include "trace/tracepoints.h"
 
-static inline void emit_call(const struct trace_identity *identity, const struct call_record *record)
+static inline void emit_call(const struct trace_identity *identity,
+			     const struct call_record *record)
 {
 	lttng_ust_tracepoint(belay, call, identity, record);
 }
 
-static inline void emit_event(const struct trace_identity *identity, const struct event_record *event)
+static inline void emit_event(const struct trace_identity *identity,
+			      const struct event_record *event)
 {
 	switch ((enum event_kind)event->kind) {
 	case EVENT_COMM_CREATE:
@@ -58,13 +61,15 @@ static inline void emit_event(const struct trace_identity *identity, const struc
 
 #else
 
-static inline void emit_call(const struct trace_identity *identity, const struct call_record *record)
+static inline void emit_call(const struct trace_identity *identity,
+			     const struct call_record *record)
 {
 	(void)identity;
 	(void)record;
 }
 
-static inline void emit_event(const struct trace_identity *identity, const struct event_record *event)
+static inline void emit_event(const struct trace_identity *identity,
+			      const struct event_record *event)
 {
 	(void)identity;
 	(void)event;

@@ -20,18 +20,19 @@
  */
 struct trace {
 	/* The calling thread's. */
-	uint64_t head;  /* records committed, as in the ring */
-	uint64_t limit; /* the head at which the ring is full, as far as known; UINT64_MAX: it wraps */
-	uint64_t wake;  /* the head at which the writer is woken */
-	uint64_t lost;  /* records dropped, as in the ring */
+	uint64_t head;	/* records committed, as in the ring */
+	uint64_t limit; /* the head at which the ring is full, as far as known; UINT64_MAX: it wraps
+			 */
+	uint64_t wake;	/* the head at which the writer is woken */
+	uint64_t lost;	/* records dropped, as in the ring */
 	char *calls;
 	uint32_t mask;
 	uint32_t stride;
 	struct trace_area *area;
 	struct trace_identity identity;
 	struct call_log_writer *writer; /* NULL: no log */
-	struct call_record *spill;      /* filled when there is no place, and dropped */
-	void *own_rings;           /* when the caller gave none */
+	struct call_record *spill;	/* filled when there is no place, and dropped */
+	void *own_rings;		/* when the caller gave none */
 	size_t own_rings_bytes;
 	pthread_mutex_t event_lock; /* orders the producers of events */
 };
@@ -41,7 +42,8 @@ static _Alignas(64) char forked_slot[sizeof(struct call_record) + 8 * BELAY_RANK
 
 static void *map_zeroed(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -93,7 +95,8 @@ static int take_rings(struct trace *trace, const struct trace_config *config)
 			return BELAY_E_NO_MEMORY;
 		trace->area = trace->own_rings;
 	}
-	trace_area_init(trace->area, config->rank, config->nranks, random_run_id(), has_log(config));
+	trace_area_init(trace->area, config->rank, config->nranks, random_run_id(),
+			has_log(config));
 	trace->calls = (char *)trace->area + TRACE_AREA_HEADER_BYTES;
 	trace->mask = trace->area->call_capacity - 1;
 	trace->stride = trace->area->call_stride;
@@ -148,7 +151,8 @@ static inline struct call_record *place_of(struct trace *trace, uint64_t index)
 	return (struct call_record *)(trace->calls + (index & trace->mask) * trace->stride);
 }
 
-/* Notes the records dropped before the one that comes next, if any. False when there is no room for the note. */
+/* Notes the records dropped before the one that comes next, if any. False when there is no room for
+ * the note. */
 static int note_gap(struct trace *trace)
 {
 	struct trace_area *area = trace->area;
@@ -161,13 +165,15 @@ static int note_gap(struct trace *trace)
 		return 1;
 	if (head - tail >= TRACE_GAPS)
 		return 0;
-	area->gaps[head % TRACE_GAPS] = (struct trace_gap){ .index = trace->head, .lost = trace->lost };
+	area->gaps[head % TRACE_GAPS] =
+		(struct trace_gap){.index = trace->head, .lost = trace->lost};
 	/* Release: the note before its number; the record that follows releases both. */
 	atomic_store_explicit(&area->gap_head, head + 1, memory_order_release);
 	return 1;
 }
 
-/* The ring was full when last looked at. Dropping goes on until the gap can be noted, so that it is exact. */
+/* The ring was full when last looked at. Dropping goes on until the gap can be noted, so that it is
+ * exact. */
 static struct call_record *slot_of_full_ring(struct trace *trace)
 {
 	struct trace_area *area = trace->area;
@@ -176,7 +182,8 @@ static struct call_record *slot_of_full_ring(struct trace *trace)
 	if (!area)
 		return (struct call_record *)forked_slot;
 	/* (4) of [TRACE_RING]. */
-	limit = atomic_load_explicit(&area->calls.written, memory_order_acquire) + area->call_capacity;
+	limit = atomic_load_explicit(&area->calls.written, memory_order_acquire) +
+		area->call_capacity;
 	if (trace->head >= limit || !note_gap(trace))
 		return trace->spill;
 	trace->limit = limit;
@@ -197,7 +204,8 @@ static void commit_dropped(struct trace *trace)
 		return;
 	emit_call(&trace->identity, trace->spill);
 	trace->lost++;
-	/* Release: whoever sees this count sees a head that is not older; see totals_of() in call_log_writer.c. */
+	/* Release: whoever sees this count sees a head that is not older; see totals_of() in
+	 * call_log_writer.c. */
 	atomic_store_explicit(&trace->area->calls.lost, trace->lost, memory_order_release);
 }
 
@@ -230,8 +238,8 @@ void trace_call_commit(struct trace *trace)
 /* Whether an event should reach the disk now. */
 static int is_urgent(const struct event_record *event)
 {
-	return event->kind == EVENT_VERDICT || event->kind == EVENT_ERROR || event->kind == EVENT_RESCUE_BEGIN ||
-	       event->kind == EVENT_RESCUE_END;
+	return event->kind == EVENT_VERDICT || event->kind == EVENT_ERROR ||
+	       event->kind == EVENT_RESCUE_BEGIN || event->kind == EVENT_RESCUE_END;
 }
 
 /* Adds an event to the ring. Returns how many stand there unwritten; 0 when it was dropped. */
@@ -276,7 +284,8 @@ void trace_salvage(struct trace *trace, uint32_t dead_rank)
 uint64_t trace_records_lost(const struct trace *trace)
 {
 	/* Relaxed: a count that orders no data. */
-	return trace->area ? atomic_load_explicit(&trace->area->calls.lost, memory_order_relaxed) : 0;
+	return trace->area ? atomic_load_explicit(&trace->area->calls.lost, memory_order_relaxed)
+			   : 0;
 }
 
 int trace_close(struct trace *trace, uint64_t deadline_ns)

@@ -5,9 +5,9 @@
 #include "trace/trace.h"
 
 /* About a quarter of a second of the fastest passes seen; less per rank where there are many. */
-#define CALL_RING_BYTES_MAX (1u << 20)
+#define CALL_RING_BYTES_MAX	 (1u << 20)
 #define CALL_RING_BYTES_MAX_MANY (1u << 19)
-#define MANY_RANKS 8u
+#define MANY_RANKS		 8u
 
 uint32_t trace_call_capacity(uint32_t nranks)
 {
@@ -28,7 +28,8 @@ size_t trace_ring_bytes(uint32_t nranks)
 	return (bytes + 4095) / 4096 * 4096;
 }
 
-void trace_area_init(struct trace_area *area, uint32_t rank, uint32_t nranks, uint64_t run_id, int has_log)
+void trace_area_init(struct trace_area *area, uint32_t rank, uint32_t nranks, uint64_t run_id,
+		     int has_log)
 {
 	area->version = TRACE_AREA_VERSION;
 	area->rank = rank;
@@ -39,7 +40,8 @@ void trace_area_init(struct trace_area *area, uint32_t rank, uint32_t nranks, ui
 	area->has_log = has_log != 0;
 	area->run_id = run_id;
 	/* gaps[0] says that nothing is lost before record 0; the memory is zeroed.
-	 * Relaxed: nobody reads the area before `magic`, and the first head, (1), releases all this. */
+	 * Relaxed: nobody reads the area before `magic`, and the first head, (1), releases all
+	 * this. */
 	atomic_store_explicit(&area->gap_head, 1, memory_order_relaxed);
 	area->magic = TRACE_AREA_MAGIC;
 }
@@ -58,8 +60,8 @@ int trace_area_sound(const struct trace_area *area, uint32_t rank, uint32_t nran
 	       area->event_capacity == TRACE_EVENT_CAPACITY;
 }
 
-uint64_t trace_ring_first(const struct trace_area *area, const struct trace_ring *ring, uint32_t capacity,
-			  uint64_t head)
+uint64_t trace_ring_first(const struct trace_area *area, const struct trace_ring *ring,
+			  uint32_t capacity, uint64_t head)
 {
 	/* Relaxed: only the consumer, who calls this, writes the word. */
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);

@@ -20,9 +20,9 @@
  *   (4) load-acquire of `written`   <---    (3) store-release of `written`
  *   plain stores to the place
  *
- * (1)/(2): whoever sees a head sees the records, and the gaps, below it. (3)/(4): a place is filled anew only
- * after its old record was read. Both words only grow. Death of the producer at any point leaves
- * [written, head) whole.
+ * (1)/(2): whoever sees a head sees the records, and the gaps, below it. (3)/(4): a place is filled
+ * anew only after its old record was read. Both words only grow. Death of the producer at any point
+ * leaves [written, head) whole.
  */
 #ifndef BELAY_TRACE_TRACE_RING_H
 #define BELAY_TRACE_TRACE_RING_H
@@ -34,16 +34,16 @@
 
 #include "trace/call_record.h"
 
-#define TRACE_AREA_MAGIC 0x676e6972796c6562ull /* "belyring" */
-#define TRACE_AREA_VERSION 1u
+#define TRACE_AREA_MAGIC	0x676e6972796c6562ull /* "belyring" */
+#define TRACE_AREA_VERSION	1u
 #define TRACE_AREA_HEADER_BYTES 4096u
-#define TRACE_EVENT_CAPACITY 256u
-#define TRACE_GAPS 16u
+#define TRACE_EVENT_CAPACITY	256u
+#define TRACE_GAPS		16u
 
 /* Each word is alone with its writer in a cache line. */
 struct trace_ring {
-	alignas(64) _Atomic uint64_t head; /* producer: records committed */
-	_Atomic uint64_t lost;             /* producer: records dropped */
+	alignas(64) _Atomic uint64_t head;    /* producer: records committed */
+	_Atomic uint64_t lost;		      /* producer: records dropped */
 	alignas(64) _Atomic uint64_t written; /* consumer: records that need no place any more */
 };
 
@@ -62,7 +62,7 @@ struct trace_area {
 	uint32_t call_capacity; /* a power of two */
 	uint32_t call_stride;
 	uint32_t event_capacity; /* a power of two */
-	uint32_t has_log;        /* 0: the rings wrap and `written` stays 0 */
+	uint32_t has_log;	 /* 0: the rings wrap and `written` stays 0 */
 	uint32_t reserved;
 	uint64_t run_id; /* random, of this rank's trace; files repeat it */
 	struct trace_ring calls;
@@ -80,7 +80,8 @@ static_assert(sizeof(struct trace_area) <= TRACE_AREA_HEADER_BYTES, "the head is
 uint32_t trace_call_capacity(uint32_t nranks);
 
 /* Makes a rank's area, which must be zeroed. */
-void trace_area_init(struct trace_area *area, uint32_t rank, uint32_t nranks, uint64_t run_id, int has_log);
+void trace_area_init(struct trace_area *area, uint32_t rank, uint32_t nranks, uint64_t run_id,
+		     int has_log);
 
 /* The area of `rank` among the areas of a communicator. */
 struct trace_area *trace_area_of(void *rings, uint32_t rank, uint32_t nranks);
@@ -89,14 +90,15 @@ struct trace_area *trace_area_of(void *rings, uint32_t rank, uint32_t nranks);
 int trace_area_sound(const struct trace_area *area, uint32_t rank, uint32_t nranks);
 
 /* The first record of a ring that still stands there, given its capacity and a head. */
-uint64_t trace_ring_first(const struct trace_area *area, const struct trace_ring *ring, uint32_t capacity,
-			  uint64_t head);
+uint64_t trace_ring_first(const struct trace_area *area, const struct trace_ring *ring,
+			  uint32_t capacity, uint64_t head);
 
 static inline struct call_record *trace_area_call(struct trace_area *area, uint64_t index)
 {
 	size_t place = index & (area->call_capacity - 1);
 
-	return (struct call_record *)((char *)area + TRACE_AREA_HEADER_BYTES + place * area->call_stride);
+	return (struct call_record *)((char *)area + TRACE_AREA_HEADER_BYTES +
+				      place * area->call_stride);
 }
 
 static inline struct event_record *trace_area_event(struct trace_area *area, uint64_t index)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: the columns of a block, behind the checksums that keep a fuzzer out of them. The first three bytes
- * choose kind, records and ranks. What decodes must encode and decode to the same again.
+ * Fuzz target: the columns of a block, behind the checksums that keep a fuzzer out of them. The
+ * first three bytes choose kind, records and ranks. What decodes must encode and decode to the same
+ * again.
  */
 #include "config.h"
 
@@ -12,18 +13,22 @@
 #include "trace/call_columns.h"
 
 #define RECORDS_MAX 255u
-#define RANKS_MAX 64u
-#define STRIDE_MAX (sizeof(struct call_record) + 8 * RANKS_MAX + 64)
+#define RANKS_MAX   64u
+#define STRIDE_MAX  (sizeof(struct call_record) + 8 * RANKS_MAX + 64)
 
 static struct column_work work;
 static unsigned char rows[RECORDS_MAX * STRIDE_MAX], again[RECORDS_MAX * STRIDE_MAX];
-static unsigned char bytes[(COLUMN_FIELDS_MAX + RANKS_MAX) * (COLUMN_HEADER_BYTES + 8 * RECORDS_MAX)];
-static struct column_content content = { .bytes = bytes };
+static unsigned char
+	bytes[(COLUMN_FIELDS_MAX + RANKS_MAX) * (COLUMN_HEADER_BYTES + 8 * RECORDS_MAX)];
+static struct column_content content = {.bytes = bytes};
 
 static void try_calls(const uint8_t *data, size_t size, size_t count, uint32_t nranks)
 {
-	struct column_rows in = { .rows = rows, .stride = call_record_stride(nranks), .mask = SIZE_MAX,
-				  .count = count, .nranks = nranks };
+	struct column_rows in = {.rows = rows,
+				 .stride = call_record_stride(nranks),
+				 .mask = SIZE_MAX,
+				 .count = count,
+				 .nranks = nranks};
 
 	memset(rows, 0, sizeof(rows));
 	memset(again, 0, sizeof(again));
@@ -38,7 +43,10 @@ static void try_calls(const uint8_t *data, size_t size, size_t count, uint32_t n
 
 static void try_events(const uint8_t *data, size_t size, size_t count)
 {
-	struct column_rows in = { .rows = rows, .stride = sizeof(struct event_record), .mask = SIZE_MAX, .count = count };
+	struct column_rows in = {.rows = rows,
+				 .stride = sizeof(struct event_record),
+				 .mask = SIZE_MAX,
+				 .count = count};
 
 	if (event_columns_decode(&work, data, size, count, rows))
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: a whole call log file. Built with libFuzzer (clang -fsanitize=fuzzer,address), or with
- * replay_inputs.c, which runs it over files.
+ * Fuzz target: a whole call log file. Built with libFuzzer (clang -fsanitize=fuzzer,address), or
+ * with replay_inputs.c, which runs it over files.
  */
 #include "config.h"
 
@@ -14,7 +14,8 @@
 #include "trace/call_log_format.h"
 #include "trace/call_log_reader.h"
 
-/* Reads every byte of what a block decoded to, so that a sanitizer sees a row that was never made. */
+/* Reads every byte of what a block decoded to, so that a sanitizer sees a row that was never made.
+ */
 static unsigned int touch(const struct call_log_batch *batch)
 {
 	const unsigned char *bytes = batch->rows;
@@ -25,7 +26,8 @@ static unsigned int touch(const struct call_log_batch *batch)
 	return sum;
 }
 
-/* Whatever stands in the file: the reader ends, goes forward only, and reports no damage outside the file. */
+/* Whatever stands in the file: the reader ends, goes forward only, and reports no damage outside
+ * the file. */
 static void read_all(struct call_log_reader *reader, size_t size)
 {
 	const struct call_log_damage *damage;
@@ -36,7 +38,8 @@ static void read_all(struct call_log_reader *reader, size_t size)
 
 	while (!call_log_reader_next(reader, &batch) && batch.kind != CALL_LOG_END) {
 		call_log_reader_progress(reader, &done, &total);
-		if (done <= before || total != size || !batch.count || batch.count > CALL_LOG_BLOCK_RECORDS)
+		if (done <= before || total != size || !batch.count ||
+		    batch.count > CALL_LOG_BLOCK_RECORDS)
 			abort();
 		before = done;
 		sum += touch(&batch);

@@ -28,9 +28,11 @@ static void take_batch(struct log_contents *contents, const struct call_log_batc
 {
 	if (batch->kind == CALL_LOG_CALLS) {
 		contents->stride = batch->stride;
-		append(&contents->calls, &contents->calls_count, batch->stride, batch->rows, batch->count);
+		append(&contents->calls, &contents->calls_count, batch->stride, batch->rows,
+		       batch->count);
 	} else {
-		append(&contents->events, &contents->events_count, batch->stride, batch->rows, batch->count);
+		append(&contents->events, &contents->events_count, batch->stride, batch->rows,
+		       batch->count);
 	}
 }
 
@@ -61,7 +63,8 @@ int log_contents_read(struct log_contents *contents, const char *path, const cha
 	return status;
 }
 
-int log_contents_read_rank(struct log_contents *contents, const char *dir, const char *comm_id, uint32_t rank)
+int log_contents_read_rank(struct log_contents *contents, const char *dir, const char *comm_id,
+			   uint32_t rank)
 {
 	int files = 0;
 
@@ -98,7 +101,8 @@ uint64_t test_random(uint64_t *state)
 /* One number of a style: small, any, or an end of the range. */
 static uint64_t number_of(enum record_style style, uint64_t *state)
 {
-	static const uint64_t ends[] = { 0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX - 1, UINT64_MAX };
+	static const uint64_t ends[] = {
+		0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX - 1, UINT64_MAX};
 	uint64_t random = test_random(state);
 
 	if (style == RECORD_ORDINARY)
@@ -106,14 +110,16 @@ static uint64_t number_of(enum record_style style, uint64_t *state)
 	return style == RECORD_WILD ? random : ends[random % (sizeof(ends) / sizeof(ends[0]))];
 }
 
-void fill_call(struct call_record *record, uint32_t nranks, uint64_t seq, enum record_style style, uint64_t *state)
+void fill_call(struct call_record *record, uint32_t nranks, uint64_t seq, enum record_style style,
+	       uint64_t *state)
 {
 	int ordinary = style == RECORD_ORDINARY;
 
 	memset(record, 0, call_record_stride(nranks));
 	record->seq = ordinary ? seq : number_of(style, state);
 	record->pass = ordinary ? seq / 122 + 1 : number_of(style, state);
-	record->start_ns = ordinary ? seq * 250000 + number_of(style, state) : number_of(style, state);
+	record->start_ns =
+		ordinary ? seq * 250000 + number_of(style, state) : number_of(style, state);
 	record->count = ordinary ? 57344 : number_of(style, state);
 	record->duration_ns = number_of(style, state) + (ordinary ? 9000 : 0);
 	record->missing = ordinary ? 0 : number_of(style, state);
@@ -130,10 +136,12 @@ void fill_call(struct call_record *record, uint32_t nranks, uint64_t seq, enum r
 	record->algorithm = (uint8_t)(ordinary ? 2 : number_of(style, state));
 	record->rescue_path = (uint8_t)(ordinary ? 0 : number_of(style, state));
 	for (uint32_t peer = 0; peer < nranks; peer++)
-		record->arrival_ns[peer] = test_random(state) % 50 ? number_of(style, state) : CALL_ARRIVAL_NONE;
+		record->arrival_ns[peer] =
+			test_random(state) % 50 ? number_of(style, state) : CALL_ARRIVAL_NONE;
 }
 
-void fill_event(struct event_record *event, uint64_t number, enum record_style style, uint64_t *state)
+void fill_event(struct event_record *event, uint64_t number, enum record_style style,
+		uint64_t *state)
 {
 	memset(event, 0, sizeof(*event));
 	event->time_ns = style == RECORD_ORDINARY ? number * 1000 : number_of(style, state);

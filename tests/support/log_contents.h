@@ -11,7 +11,7 @@
 /* What one or several files hold. Starts zeroed; free with log_contents_free(). */
 struct log_contents {
 	struct call_log_info info; /* of the last file */
-	unsigned char *calls;      /* calls_count rows of stride bytes */
+	unsigned char *calls;	   /* calls_count rows of stride bytes */
 	size_t calls_count;
 	size_t stride;
 	struct event_record *events;
@@ -25,10 +25,12 @@ struct log_contents {
 /* Adds a file. Returns the status of opening it, or of reading. */
 int log_contents_read(struct log_contents *contents, const char *path, const char **ret_reason);
 /* Adds all files of a rank in the order of their numbers. Returns how many there were. */
-int log_contents_read_rank(struct log_contents *contents, const char *dir, const char *comm_id, uint32_t rank);
+int log_contents_read_rank(struct log_contents *contents, const char *dir, const char *comm_id,
+			   uint32_t rank);
 void log_contents_free(struct log_contents *contents);
 
-static inline const struct call_record *log_contents_call(const struct log_contents *contents, size_t i)
+static inline const struct call_record *log_contents_call(const struct log_contents *contents,
+							  size_t i)
 {
 	return (const struct call_record *)(contents->calls + i * contents->stride);
 }
@@ -38,9 +40,12 @@ uint64_t test_random(uint64_t *state);
 
 enum record_style { RECORD_ORDINARY, RECORD_WILD, RECORD_EXTREME, RECORD_STYLES };
 
-/* Fills a record, reserved bytes excepted: as calls are, with any bits, or with the ends of all ranges. */
-void fill_call(struct call_record *record, uint32_t nranks, uint64_t seq, enum record_style style, uint64_t *state);
-void fill_event(struct event_record *event, uint64_t number, enum record_style style, uint64_t *state);
+/* Fills a record, reserved bytes excepted: as calls are, with any bits, or with the ends of all
+ * ranges. */
+void fill_call(struct call_record *record, uint32_t nranks, uint64_t seq, enum record_style style,
+	       uint64_t *state);
+void fill_event(struct event_record *event, uint64_t number, enum record_style style,
+		uint64_t *state);
 
 /* Makes a folder below TMPDIR that remove_folder() removes with all that is in it. */
 void make_folder(char *path, size_t size);

@@ -12,18 +12,18 @@
 #include "trace/call_record.h"
 
 /* The model, nanoseconds: a verify pass of 61 layers takes about 30 ms. */
-#define BASE_NS 1000000000000u  /* the clock when all begin */
-#define PAUSE_FIRST_NS 3000000  /* before a pass */
-#define PAUSE_EVEN_NS 260000    /* before the first call of a layer */
-#define PAUSE_ODD_NS 150000     /* before the second */
-#define STAGE_NS 900
-#define STAGE_JITTER_NS 60
-#define TRANSFER_NS 2400
+#define BASE_NS		   1000000000000u /* the clock when all begin */
+#define PAUSE_FIRST_NS	   3000000	  /* before a pass */
+#define PAUSE_EVEN_NS	   260000	  /* before the first call of a layer */
+#define PAUSE_ODD_NS	   150000	  /* before the second */
+#define STAGE_NS	   900
+#define STAGE_JITTER_NS	   60
+#define TRANSFER_NS	   2400
 #define TRANSFER_JITTER_NS 220
-#define REDUCE_NS 1300
-#define REDUCE_JITTER_NS 90
-#define HICCUP_MAX_NS 400000
-#define EVENTS_MAX 64
+#define REDUCE_NS	   1300
+#define REDUCE_JITTER_NS   90
+#define HICCUP_MAX_NS	   400000
+#define EVENTS_MAX	   64
 
 struct generated_rank {
 	struct call_log_encoder *encoder;
@@ -99,22 +99,24 @@ static uint64_t rank_clock(const struct generator *g, uint32_t rank, uint64_t ti
 
 	if ((int64_t)rank != s->clock_rank)
 		return time_ns;
-	return time_ns + (uint64_t)(s->clock_offset_ns + elapsed / 1000 * s->clock_drift_ppb / 1000000);
+	return time_ns +
+	       (uint64_t)(s->clock_offset_ns + elapsed / 1000 * s->clock_drift_ppb / 1000000);
 }
 
 /* Writing --------------------------------------------------------------------------------- */
 
-static int write_block(struct generator *g, struct generated_rank *rank, enum call_log_block_kind kind,
-		       const struct column_rows *rows)
+static int write_block(struct generator *g, struct generated_rank *rank,
+		       enum call_log_block_kind kind, const struct column_rows *rows)
 {
 	struct call_log_totals *totals = &rank->totals;
 	struct call_log_block block;
 	uint64_t begin = now_ns();
 	int status;
 
-	status = kind == CALL_LOG_BLOCK_CALLS ?
-			 call_log_encode(rank->encoder, kind, rows, totals->calls, totals->calls_lost, &block) :
-			 call_log_encode(rank->encoder, kind, rows, totals->events, 0, &block);
+	status = kind == CALL_LOG_BLOCK_CALLS
+			 ? call_log_encode(rank->encoder, kind, rows, totals->calls,
+					   totals->calls_lost, &block)
+			 : call_log_encode(rank->encoder, kind, rows, totals->events, 0, &block);
 	if (kind == CALL_LOG_BLOCK_CALLS)
 		g->result->encode_ns += now_ns() - begin;
 	if (!status)
@@ -122,7 +124,8 @@ static int write_block(struct generator *g, struct generated_rank *rank, enum ca
 	if (!status)
 		status = call_log_file_append(&rank->file, block.bytes, block.size);
 	if (status) {
-		fprintf(stderr, "log generator: %s: %s\n", rank->file.failed_step, strerror(rank->file.failed_errno));
+		fprintf(stderr, "log generator: %s: %s\n", rank->file.failed_step,
+			strerror(rank->file.failed_errno));
 		return -1;
 	}
 	g->result->bytes += block.size;
@@ -172,7 +175,8 @@ static int flush_events(struct generator *g, uint32_t number)
 }
 
 /* An event of this call and rank, to be filled further. */
-static struct event_record *new_event(struct generator *g, uint32_t number, enum event_kind kind, uint64_t time_ns)
+static struct event_record *new_event(struct generator *g, uint32_t number, enum event_kind kind,
+				      uint64_t time_ns)
 {
 	struct generated_rank *rank = &g->ranks[number];
 	struct event_record *event;
@@ -237,7 +241,8 @@ static uint64_t arrival_of(struct generator *g, uint32_t r, uint32_t peer)
 		return rank->staged_ns - rank->start_ns;
 	if (is_dead(g, peer))
 		return CALL_ARRIVAL_NONE;
-	if ((int64_t)g->seq == s->rescue_seq && (int64_t)r == s->rescue_stuck && (int64_t)peer == s->rescue_lost)
+	if ((int64_t)g->seq == s->rescue_seq && (int64_t)r == s->rescue_stuck &&
+	    (int64_t)peer == s->rescue_lost)
 		return CALL_ARRIVAL_NONE;
 	/* What came early is seen at the first look after staging. */
 	if (sent < rank->staged_ns)
@@ -249,7 +254,8 @@ static struct call_record *new_record(struct generator *g, uint32_t r)
 {
 	const struct log_scenario *s = g->scenario;
 	struct generated_rank *rank = &g->ranks[r];
-	struct call_record *record = (struct call_record *)(rank->records + rank->count * g->stride);
+	struct call_record *record =
+		(struct call_record *)(rank->records + rank->count * g->stride);
 
 	memset(record, 0, g->stride);
 	record->seq = g->seq;
@@ -323,7 +329,8 @@ static void judge_rescue(struct generator *g, uint32_t r, struct call_record *re
 static void give_verdict(struct generator *g, uint32_t r, struct call_record *record, int status,
 			 enum belay_cause cause, int64_t culprit, const char *text)
 {
-	struct event_record *event = new_event(g, r, EVENT_VERDICT, g->ranks[r].start_ns + record->duration_ns);
+	struct event_record *event =
+		new_event(g, r, EVENT_VERDICT, g->ranks[r].start_ns + record->duration_ns);
 
 	record->status = (int16_t)status;
 	event->cause = (uint8_t)cause;
@@ -341,13 +348,15 @@ static void judge_verdict(struct generator *g, uint32_t r, struct call_record *r
 	if ((int64_t)g->seq == s->kill_seq) {
 		record->duration_ns = 1500000;
 		snprintf(text, sizeof(text), "rank %d is gone", (int)s->kill_rank);
-		give_verdict(g, r, record, BELAY_E_PEER_LOST, BELAY_CAUSE_PEER_LOST, s->kill_rank, text);
+		give_verdict(g, r, record, BELAY_E_PEER_LOST, BELAY_CAUSE_PEER_LOST, s->kill_rank,
+			     text);
 	} else if ((int64_t)g->seq == s->mismatch_seq) {
 		if ((int64_t)r == s->mismatch_rank)
 			record->count *= 2;
 		snprintf(text, sizeof(text), "rank %d called with count %lld, the others with %lld",
 			 (int)s->mismatch_rank, 2 * (long long)s->count, (long long)s->count);
-		give_verdict(g, r, record, BELAY_E_MISMATCH, BELAY_CAUSE_MISMATCH, s->mismatch_rank, text);
+		give_verdict(g, r, record, BELAY_E_MISMATCH, BELAY_CAUSE_MISMATCH, s->mismatch_rank,
+			     text);
 	}
 }
 
@@ -359,7 +368,8 @@ static int is_recorded(struct generator *g, uint32_t r)
 
 	if ((int64_t)r == s->partial_rank && (seq < s->partial_first || seq > s->partial_last))
 		return 0;
-	return !((int64_t)r == s->lost_rank && seq >= s->lost_seq && seq < s->lost_seq + s->lost_count);
+	return !((int64_t)r == s->lost_rank && seq >= s->lost_seq &&
+		 seq < s->lost_seq + s->lost_count);
 }
 
 static int finish_call(struct generator *g, uint32_t r)
@@ -370,7 +380,8 @@ static int finish_call(struct generator *g, uint32_t r)
 
 	for (uint32_t peer = 0; peer < g->nranks; peer++) {
 		record->arrival_ns[peer] = arrival_of(g, r, peer);
-		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE && record->arrival_ns[peer] > last)
+		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE &&
+		    record->arrival_ns[peer] > last)
 			last = record->arrival_ns[peer];
 	}
 	record->duration_ns = last + around(g, REDUCE_NS, REDUCE_JITTER_NS);
@@ -447,7 +458,8 @@ static int begin_rank(struct generator *g, const char *dir, uint32_t r)
 	init_file(g, dir, r, -1);
 	rank->end_ns = BASE_NS;
 	rank->records = calloc((size_t)g->scenario->block, g->stride);
-	if (!rank->records || call_log_encoder_create(g->nranks, (size_t)g->scenario->block, &rank->encoder)) {
+	if (!rank->records ||
+	    call_log_encoder_create(g->nranks, (size_t)g->scenario->block, &rank->encoder)) {
 		fprintf(stderr, "log generator: out of memory\n");
 		return -1;
 	}
@@ -459,7 +471,8 @@ static int begin_rank(struct generator *g, const char *dir, uint32_t r)
 	return 0;
 }
 
-/* The killed rank's file ends where death found it; what stood in its ring a survivor writes, or nobody does. */
+/* The killed rank's file ends where death found it; what stood in its ring a survivor writes, or
+ * nobody does. */
 static int end_killed(struct generator *g, const char *dir, uint32_t r)
 {
 	struct generated_rank *rank = &g->ranks[r];
@@ -513,7 +526,8 @@ static int run(struct generator *g, const char *dir)
 	return 0;
 }
 
-int log_generate(const char *dir, const struct log_scenario *scenario, struct log_result *ret_result)
+int log_generate(const char *dir, const struct log_scenario *scenario,
+		 struct log_result *ret_result)
 {
 	struct generator *g = calloc(1, sizeof(*g));
 	int status;

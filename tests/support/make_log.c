@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_log DIR [NAME=NUMBER ...]: writes made-up call logs below DIR; names as in struct log_scenario. Prints the
- * communicator's id and, as NAME=NUMBER, what was written and what encoding took.
+ * make_log DIR [NAME=NUMBER ...]: writes made-up call logs below DIR; names as in struct
+ * log_scenario. Prints the communicator's id and, as NAME=NUMBER, what was written and what
+ * encoding took.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -58,7 +59,8 @@ int main(int argc, char **argv)
 			return 2;
 	if (log_generate(argv[1], &scenario, &result))
 		return 1;
-	printf("%s\nrecords=%llu bytes=%llu encode_ns=%llu\n", result.comm_id, (unsigned long long)result.records,
-	       (unsigned long long)result.bytes, (unsigned long long)result.encode_ns);
+	printf("%s\nrecords=%llu bytes=%llu encode_ns=%llu\n", result.comm_id,
+	       (unsigned long long)result.records, (unsigned long long)result.bytes,
+	       (unsigned long long)result.encode_ns);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read_log FILE...: reads call logs to their ends and says what they hold, how fast that was, and what is damaged. */
+/* read_log FILE...: reads call logs to their ends and says what they hold, how fast that was, and
+ * what is damaged. */
 #include <stdio.h>
 #include <time.h>
 
@@ -19,13 +20,14 @@ static void report_damage(const struct call_log_reader *reader)
 	size_t count = call_log_reader_damage(reader, &damage);
 
 	for (size_t i = 0; i < count; i++)
-		printf("  damage at %llu, %llu bytes, %lld records: %s\n", (unsigned long long)damage[i].offset,
-		       (unsigned long long)damage[i].bytes, (long long)damage[i].records_lost, damage[i].reason);
+		printf("  damage at %llu, %llu bytes, %lld records: %s\n",
+		       (unsigned long long)damage[i].offset, (unsigned long long)damage[i].bytes,
+		       (long long)damage[i].records_lost, damage[i].reason);
 }
 
 static int read_file(const char *path)
 {
-	struct call_log_batch batch = { .kind = CALL_LOG_CALLS };
+	struct call_log_batch batch = {.kind = CALL_LOG_CALLS};
 	struct call_log_reader *reader;
 	const char *reason;
 	unsigned long long calls = 0, events = 0;
@@ -39,8 +41,9 @@ static int read_file(const char *path)
 		calls += batch.kind == CALL_LOG_CALLS ? batch.count : 0;
 		events += batch.kind == CALL_LOG_EVENTS ? batch.count : 0;
 	}
-	printf("%s: calls=%llu events=%llu lost=%llu closed=%d ns_a_call=%.1f\n", path, calls, events,
-	       (unsigned long long)call_log_reader_records_lost(reader), call_log_reader_closed(reader),
+	printf("%s: calls=%llu events=%llu lost=%llu closed=%d ns_a_call=%.1f\n", path, calls,
+	       events, (unsigned long long)call_log_reader_records_lost(reader),
+	       call_log_reader_closed(reader),
 	       calls ? (seconds() - begin) * 1e9 / (double)calls : 0.0);
 	report_damage(reader);
 	call_log_reader_close(reader);

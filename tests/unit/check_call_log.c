@@ -19,7 +19,7 @@
 #include "trace/call_log_encoder.h"
 #include "trace/call_log_file.h"
 
-#define COMM_ID "00112233445566778899aabbccddeeff"
+#define COMM_ID	   "00112233445566778899aabbccddeeff"
 #define BLOCKS_MAX 16
 
 static char dir[128];
@@ -36,7 +36,8 @@ static void teardown(void)
 	remove_folder(dir);
 }
 
-/* A log of `nblocks` blocks of calls with a block of events between each two, and all of it in memory as well. */
+/* A log of `nblocks` blocks of calls with a block of events between each two, and all of it in
+ * memory as well. */
 struct made_log {
 	uint32_t nranks;
 	size_t nblocks;
@@ -55,15 +56,22 @@ struct made_log {
 static void init_file(struct call_log_file *file, const struct made_log *log)
 {
 	const struct call_log_file_config config = {
-		.dir = dir, .comm_id = COMM_ID, .rank = 0, .nranks = log->nranks, .salvaged_by = -1,
-		.tick_ns = log->tick_ns ? log->tick_ns : 1, .run_id = 77, .bytes_max = 1u << 30, .files_keep = 4,
+		.dir = dir,
+		.comm_id = COMM_ID,
+		.rank = 0,
+		.nranks = log->nranks,
+		.salvaged_by = -1,
+		.tick_ns = log->tick_ns ? log->tick_ns : 1,
+		.run_id = 77,
+		.bytes_max = 1u << 30,
+		.files_keep = 4,
 	};
 
 	call_log_file_init(file, &config);
 }
 
-static void append(struct made_log *log, struct call_log_file *file, const struct call_log_block *block,
-		   const struct call_log_totals *totals)
+static void append(struct made_log *log, struct call_log_file *file,
+		   const struct call_log_block *block, const struct call_log_totals *totals)
 {
 	ck_assert_int_eq(call_log_file_prepare(file, block->size, totals), 0);
 	log->block_offsets[log->noffsets++] = file->bytes;
@@ -87,7 +95,7 @@ static void make_log(struct made_log *log, uint64_t seed)
 {
 	size_t stride = call_record_stride(log->nranks);
 	struct call_log_encoder *encoder;
-	struct call_log_totals totals = { 0 };
+	struct call_log_totals totals = {0};
 	struct call_log_file file;
 	struct call_log_block block;
 
@@ -97,24 +105,34 @@ static void make_log(struct made_log *log, uint64_t seed)
 	init_file(&file, log);
 	for (size_t b = 0; b < log->nblocks; b++) {
 		struct column_rows calls = {
-			.rows = log->calls + log->ncalls * stride, .stride = stride, .mask = SIZE_MAX,
-			.count = log->block_records, .nranks = log->nranks,
+			.rows = log->calls + log->ncalls * stride,
+			.stride = stride,
+			.mask = SIZE_MAX,
+			.count = log->block_records,
+			.nranks = log->nranks,
 			.tick_shift = log->tick_ns ? (uint32_t)__builtin_ctz(log->tick_ns) : 0,
 		};
 		struct column_rows events = {
-			.rows = log->events + log->nevents, .stride = sizeof(*log->events), .mask = SIZE_MAX,
-			.count = 5, .nranks = log->nranks,
+			.rows = log->events + log->nevents,
+			.stride = sizeof(*log->events),
+			.mask = SIZE_MAX,
+			.count = 5,
+			.nranks = log->nranks,
 		};
 
 		for (size_t i = 0; i < log->block_records; i++, log->ncalls++)
-			fill_call((struct call_record *)(log->calls + log->ncalls * stride), log->nranks,
-				  log->ncalls + 1, log->style, &seed);
+			fill_call((struct call_record *)(log->calls + log->ncalls * stride),
+				  log->nranks, log->ncalls + 1, log->style, &seed);
 		for (size_t i = 0; i < 5; i++, log->nevents++)
 			fill_event(&log->events[log->nevents], log->nevents, log->style, &seed);
-		ck_assert_int_eq(call_log_encode(encoder, CALL_LOG_BLOCK_CALLS, &calls, totals.calls, 0, &block), 0);
+		ck_assert_int_eq(call_log_encode(encoder, CALL_LOG_BLOCK_CALLS, &calls,
+						 totals.calls, 0, &block),
+				 0);
 		append(log, &file, &block, &totals);
 		totals.calls = log->ncalls;
-		ck_assert_int_eq(call_log_encode(encoder, CALL_LOG_BLOCK_EVENTS, &events, totals.events, 0, &block), 0);
+		ck_assert_int_eq(call_log_encode(encoder, CALL_LOG_BLOCK_EVENTS, &events,
+						 totals.events, 0, &block),
+				 0);
 		append(log, &file, &block, &totals);
 		totals.events = log->nevents;
 	}
@@ -153,14 +171,16 @@ static void assert_subset(const struct made_log *log, const struct log_contents 
 	size_t row = call_record_stride(log->nranks), at = 0;
 
 	for (size_t i = 0; i < contents->calls_count; i++, at++) {
-		while (at < log->ncalls && memcmp(log->calls + at * row, log_contents_call(contents, i),
-						  sizeof(struct call_record) + 8 * log->nranks))
+		while (at < log->ncalls &&
+		       memcmp(log->calls + at * row, log_contents_call(contents, i),
+			      sizeof(struct call_record) + 8 * log->nranks))
 			at++;
 		ck_assert_msg(at < log->ncalls, "call %zu was never written", i);
 	}
 	at = 0;
 	for (size_t i = 0; i < contents->events_count; i++, at++) {
-		while (at < log->nevents && memcmp(&log->events[at], &contents->events[i], sizeof(*log->events)))
+		while (at < log->nevents &&
+		       memcmp(&log->events[at], &contents->events[i], sizeof(*log->events)))
 			at++;
 		ck_assert_msg(at < log->nevents, "event %zu was never written", i);
 	}
@@ -175,7 +195,7 @@ static int64_t records_reported_lost(const struct log_contents *contents)
 	return lost;
 }
 
-static const uint32_t rank_counts[] = { 1, 2, 3, 8, 64 };
+static const uint32_t rank_counts[] = {1, 2, 3, 8, 64};
 #define RANK_COUNTS (sizeof(rank_counts) / sizeof(rank_counts[0]))
 
 START_TEST(every_record_comes_back_exactly)
@@ -205,7 +225,8 @@ END_TEST
 
 START_TEST(a_block_may_hold_one_record_or_thousands)
 {
-	struct made_log log = { .nranks = 4, .nblocks = 2, .block_records = _i ? CALL_LOG_BLOCK_RECORDS - 5 : 1 };
+	struct made_log log = {
+		.nranks = 4, .nblocks = 2, .block_records = _i ? CALL_LOG_BLOCK_RECORDS - 5 : 1};
 	struct log_contents contents;
 
 	make_log(&log, 5);
@@ -219,7 +240,7 @@ END_TEST
 
 START_TEST(times_in_larger_ticks_are_rounded_down_and_no_more)
 {
-	struct made_log log = { .nranks = 4, .nblocks = 1, .block_records = 1000, .tick_ns = 32 };
+	struct made_log log = {.nranks = 4, .nblocks = 1, .block_records = 1000, .tick_ns = 32};
 	struct log_contents contents;
 
 	make_log(&log, 6);
@@ -234,9 +255,10 @@ START_TEST(times_in_larger_ticks_are_rounded_down_and_no_more)
 		ck_assert_uint_eq(got->duration_ns, want->duration_ns / 32 * 32);
 		ck_assert_uint_eq(got->staged_ns, want->staged_ns / 32 * 32);
 		for (uint32_t p = 0; p < log.nranks; p++)
-			ck_assert_uint_eq(got->arrival_ns[p], want->arrival_ns[p] == CALL_ARRIVAL_NONE ?
-								      CALL_ARRIVAL_NONE :
-								      want->arrival_ns[p] / 32 * 32);
+			ck_assert_uint_eq(got->arrival_ns[p],
+					  want->arrival_ns[p] == CALL_ARRIVAL_NONE
+						  ? CALL_ARRIVAL_NONE
+						  : want->arrival_ns[p] / 32 * 32);
 	}
 	log_contents_free(&contents);
 	free_log(&log);
@@ -245,16 +267,16 @@ END_TEST
 
 START_TEST(zstd_itself_accepts_the_file)
 {
-	struct made_log log = { .nranks = 8, .nblocks = 3, .block_records = 500 };
+	struct made_log log = {.nranks = 8, .nblocks = 3, .block_records = 500};
 	ZSTD_DCtx *context = ZSTD_createDCtx();
 	ZSTD_inBuffer in;
 	unsigned char out_bytes[4096];
 	size_t left = 0;
 
 	make_log(&log, 7);
-	in = (ZSTD_inBuffer){ log.bytes, log.size, 0 };
+	in = (ZSTD_inBuffer){log.bytes, log.size, 0};
 	while (in.pos < in.size) {
-		ZSTD_outBuffer out = { out_bytes, sizeof(out_bytes), 0 };
+		ZSTD_outBuffer out = {out_bytes, sizeof(out_bytes), 0};
 
 		left = ZSTD_decompressStream(context, &out, &in);
 		ck_assert_msg(!ZSTD_isError(left), "%s", ZSTD_getErrorName(left));
@@ -277,15 +299,15 @@ static size_t block_of(const struct made_log *log, size_t offset)
 
 START_TEST(a_cut_anywhere_in_the_last_two_blocks_loses_no_more_than_it_cuts)
 {
-	struct made_log log = { .nranks = 3, .nblocks = 4, .block_records = 12 };
+	struct made_log log = {.nranks = 3, .nblocks = 4, .block_records = 12};
 	size_t from;
 
 	make_log(&log, 8);
 	from = (size_t)log.block_offsets[log.noffsets - 2];
 	for (size_t cut = from; cut < log.size; cut++) {
 		size_t block = block_of(&log, cut);
-		int at_boundary = block < log.noffsets ? cut == log.block_offsets[block] :
-							 cut == log.size - CALL_LOG_HEAD_BYTES;
+		int at_boundary = block < log.noffsets ? cut == log.block_offsets[block]
+						       : cut == log.size - CALL_LOG_HEAD_BYTES;
 		struct log_contents contents;
 
 		write_bytes(log.bytes, cut);
@@ -302,7 +324,8 @@ START_TEST(a_cut_anywhere_in_the_last_two_blocks_loses_no_more_than_it_cuts)
 				       cut >= log.block_offsets[block] + CALL_LOG_HEAD_BYTES;
 
 			ck_assert_int_eq(contents.damage[0].records_lost, has_head ? in_block : -1);
-			ck_assert_uint_eq(contents.damage[0].offset + contents.damage[0].bytes, cut);
+			ck_assert_uint_eq(contents.damage[0].offset + contents.damage[0].bytes,
+					  cut);
 		}
 		log_contents_free(&contents);
 	}
@@ -312,7 +335,7 @@ END_TEST
 
 START_TEST(a_flipped_bit_loses_its_block_and_says_so)
 {
-	struct made_log log = { .nranks = 8, .nblocks = 5, .block_records = 300 };
+	struct made_log log = {.nranks = 8, .nblocks = 5, .block_records = 300};
 	uint64_t state = 9;
 	int unnoticed = 0;
 
@@ -333,10 +356,12 @@ START_TEST(a_flipped_bit_loses_its_block_and_says_so)
 			ck_assert_uint_le(contents.damage[0].offset, at);
 			ck_assert_uint_gt(contents.damage[0].offset + contents.damage[0].bytes, at);
 		} else {
-			unnoticed++; /* a bit of zstd's that means nothing: then nothing may be lost */
+			unnoticed++; /* a bit of zstd's that means nothing: then nothing may be lost
+				      */
 			ck_assert_uint_eq(records, log.ncalls + log.nevents);
 		}
-		/* What is missing is one block at the most, and counted exactly where the end is there to count against. */
+		/* What is missing is one block at the most, and counted exactly where the end is
+		 * there to count against. */
 		ck_assert_uint_ge(records + 300, log.ncalls + log.nevents);
 		if (contents.closed == CALL_LOG_CLOSED)
 			ck_assert_int_eq(records_reported_lost(&contents),
@@ -351,12 +376,13 @@ END_TEST
 
 START_TEST(reading_goes_on_after_a_hole_and_counts_what_was_in_it)
 {
-	struct made_log log = { .nranks = 2, .nblocks = 6, .block_records = 50 };
+	struct made_log log = {.nranks = 2, .nblocks = 6, .block_records = 50};
 	struct log_contents contents;
 	size_t hole, after;
 
 	make_log(&log, 10);
-	hole = (size_t)log.block_offsets[4] + 20; /* three blocks of calls and three of events, from inside one */
+	hole = (size_t)log.block_offsets[4] +
+	       20; /* three blocks of calls and three of events, from inside one */
 	after = (size_t)log.block_offsets[9];
 	memmove(log.bytes + hole, log.bytes + after, log.size - after);
 	write_bytes(log.bytes, log.size - (after - hole));
@@ -373,7 +399,7 @@ END_TEST
 
 START_TEST(a_whole_block_that_vanished_is_missed)
 {
-	struct made_log log = { .nranks = 2, .nblocks = 3, .block_records = 50 };
+	struct made_log log = {.nranks = 2, .nblocks = 3, .block_records = 50};
 	struct log_contents contents;
 	size_t from, to;
 
@@ -401,16 +427,32 @@ static void forge_head(struct made_log *log, const struct call_log_head *head)
 START_TEST(impossible_sizes_are_refused_even_with_a_right_checksum)
 {
 	static const struct call_log_head heads[] = {
-		{ .kind = CALL_LOG_BLOCK_CALLS, .count = 0, .frame_bytes = 100, .raw_bytes = 100 },
-		{ .kind = CALL_LOG_BLOCK_CALLS, .count = CALL_LOG_BLOCK_RECORDS + 1, .frame_bytes = 9, .raw_bytes = 9 },
-		{ .kind = CALL_LOG_BLOCK_CALLS, .count = 20, .frame_bytes = 100, .raw_bytes = UINT32_MAX },
-		{ .kind = CALL_LOG_BLOCK_CALLS, .count = 20, .frame_bytes = UINT32_MAX, .raw_bytes = 100 },
-		{ .kind = CALL_LOG_BLOCK_CALLS, .count = 20, .frame_bytes = 0, .raw_bytes = 0 },
-		{ .kind = CALL_LOG_BLOCK_EVENTS, .count = UINT16_MAX, .frame_bytes = 100, .raw_bytes = 100 },
-		{ .kind = CALL_LOG_BLOCK_CALLS, .count = 20, .frame_bytes = 100, .raw_bytes = 100,
-		  .first_index = UINT64_MAX, .lost_total = UINT64_MAX },
+		{.kind = CALL_LOG_BLOCK_CALLS, .count = 0, .frame_bytes = 100, .raw_bytes = 100},
+		{.kind = CALL_LOG_BLOCK_CALLS,
+		 .count = CALL_LOG_BLOCK_RECORDS + 1,
+		 .frame_bytes = 9,
+		 .raw_bytes = 9},
+		{.kind = CALL_LOG_BLOCK_CALLS,
+		 .count = 20,
+		 .frame_bytes = 100,
+		 .raw_bytes = UINT32_MAX},
+		{.kind = CALL_LOG_BLOCK_CALLS,
+		 .count = 20,
+		 .frame_bytes = UINT32_MAX,
+		 .raw_bytes = 100},
+		{.kind = CALL_LOG_BLOCK_CALLS, .count = 20, .frame_bytes = 0, .raw_bytes = 0},
+		{.kind = CALL_LOG_BLOCK_EVENTS,
+		 .count = UINT16_MAX,
+		 .frame_bytes = 100,
+		 .raw_bytes = 100},
+		{.kind = CALL_LOG_BLOCK_CALLS,
+		 .count = 20,
+		 .frame_bytes = 100,
+		 .raw_bytes = 100,
+		 .first_index = UINT64_MAX,
+		 .lost_total = UINT64_MAX},
 	};
-	struct made_log log = { .nranks = 2, .nblocks = 3, .block_records = 20 };
+	struct made_log log = {.nranks = 2, .nblocks = 3, .block_records = 20};
 	struct log_contents contents;
 
 	make_log(&log, 12);
@@ -458,7 +500,7 @@ static void reseal(unsigned char *at, size_t bytes)
 
 START_TEST(a_later_major_version_is_refused_by_name)
 {
-	struct made_log log = { .nranks = 2, .nblocks = 1, .block_records = 20 };
+	struct made_log log = {.nranks = 2, .nblocks = 1, .block_records = 20};
 	struct call_log_reader *reader;
 	const char *reason;
 
@@ -472,7 +514,8 @@ START_TEST(a_later_major_version_is_refused_by_name)
 }
 END_TEST
 
-/* Compresses a content with a column appended that this version does not know, and gives it a longer head. */
+/* Compresses a content with a column appended that this version does not know, and gives it a
+ * longer head. */
 static size_t future_block(const struct made_log *log, size_t number, unsigned char *out)
 {
 	const unsigned char *block = log->bytes + log->block_offsets[number];
@@ -484,8 +527,8 @@ static size_t future_block(const struct made_log *log, size_t number, unsigned c
 	raw = ZSTD_decompress(content, sizeof(content), block + head_bytes, head.frame_bytes);
 	ck_assert(!ZSTD_isError(raw));
 	memset(content + raw, 0, 16);
-	content[raw] = 200;                 /* id */
-	content[raw + 2] = 99;              /* encoding */
+	content[raw] = 200;			 /* id */
+	content[raw + 2] = 99;			 /* encoding */
 	call_log_put(content + raw + 4, 321, 4); /* bytes */
 	memset(content + raw + 16, 0x55, 321);
 	head.raw_bytes = (uint32_t)(raw + 16 + 321);
@@ -500,9 +543,10 @@ static size_t future_block(const struct made_log *log, size_t number, unsigned c
 
 START_TEST(a_later_minor_version_is_read_and_the_unknown_stepped_over)
 {
-	struct made_log log = { .nranks = 4, .nblocks = 2, .block_records = 100 };
+	struct made_log log = {.nranks = 4, .nblocks = 2, .block_records = 100};
 	static unsigned char future[4 * 65536];
-	const struct call_log_head unknown = { .kind = 77, .count = 3, .frame_bytes = 50, .raw_bytes = 70 };
+	const struct call_log_head unknown = {
+		.kind = 77, .count = 3, .frame_bytes = 50, .raw_bytes = 70};
 	struct log_contents contents;
 	size_t used;
 
@@ -540,11 +584,12 @@ START_TEST(a_later_minor_version_is_read_and_the_unknown_stepped_over)
 END_TEST
 
 /* Files that earlier versions wrote must be read for ever: this one is of version 1.0, made by
- * make_log seed=42 ranks=3 passes=2 calls=20 block=16 rescue_seq=21 rescue_stuck=1 rescue_lost=2, its rank 1. */
+ * make_log seed=42 ranks=3 passes=2 calls=20 block=16 rescue_seq=21 rescue_stuck=1 rescue_lost=2,
+ * its rank 1. */
 START_TEST(the_golden_file_of_version_1_0_is_read)
 {
 	const char *srcdir = getenv("top_srcdir");
-	struct log_contents contents = { 0 };
+	struct log_contents contents = {0};
 	const struct call_record *rescued;
 	const char *reason = "";
 	char golden[600];
@@ -572,7 +617,7 @@ END_TEST
 START_TEST(files_follow_each_other_and_the_oldest_go)
 {
 	struct log_scenario scenario = LOG_SCENARIO_INIT;
-	struct log_contents contents = { 0 };
+	struct log_contents contents = {0};
 	struct log_result result;
 
 	scenario.ranks = 2;
@@ -587,7 +632,8 @@ START_TEST(files_follow_each_other_and_the_oldest_go)
 	/* The newest records, without a gap where files meet. */
 	ck_assert_uint_gt(contents.calls_count, 500);
 	for (size_t i = 1; i < contents.calls_count; i++)
-		ck_assert_uint_eq(log_contents_call(&contents, i)->seq, log_contents_call(&contents, i - 1)->seq + 1);
+		ck_assert_uint_eq(log_contents_call(&contents, i)->seq,
+				  log_contents_call(&contents, i - 1)->seq + 1);
 	ck_assert_uint_eq(log_contents_call(&contents, contents.calls_count - 1)->seq, 12200);
 	log_contents_free(&contents);
 }
@@ -596,7 +642,7 @@ END_TEST
 START_TEST(a_file_of_another_run_is_never_touched)
 {
 	struct log_scenario scenario = LOG_SCENARIO_INIT;
-	struct log_contents contents = { 0 };
+	struct log_contents contents = {0};
 	struct log_result result;
 
 	scenario.ranks = 1;
@@ -612,7 +658,7 @@ END_TEST
 
 START_TEST(only_the_owner_can_read_a_log)
 {
-	struct made_log log = { .nranks = 2, .nblocks = 1, .block_records = 20 };
+	struct made_log log = {.nranks = 2, .nblocks = 1, .block_records = 20};
 	struct stat stat;
 	char folder[600];
 
@@ -650,7 +696,7 @@ END_TEST
 
 START_TEST(the_reader_survives_every_allocation_failure)
 {
-	struct made_log log = { .nranks = 2, .nblocks = 2, .block_records = 20 };
+	struct made_log log = {.nranks = 2, .nblocks = 2, .block_records = 20};
 	struct call_log_reader *reader = NULL;
 	struct call_log_batch batch;
 	const char *reason;
@@ -688,7 +734,8 @@ static Suite *suite(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_add_loop_test(c, every_record_comes_back_exactly, 0, (int)(RANK_COUNTS * RECORD_STYLES));
+	tcase_add_loop_test(c, every_record_comes_back_exactly, 0,
+			    (int)(RANK_COUNTS * RECORD_STYLES));
 	tcase_add_loop_test(c, a_block_may_hold_one_record_or_thousands, 0, 2);
 	tcase_add_test(c, times_in_larger_ticks_are_rounded_down_and_no_more);
 	tcase_add_test(c, zstd_itself_accepts_the_file);

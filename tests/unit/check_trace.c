@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The door to tracing: rings, writer thread and salvage, on good disks and bad, with ranks that are killed. */
+/* The door to tracing: rings, writer thread and salvage, on good disks and bad, with ranks that are
+ * killed. */
 #include "config.h"
 
 #include <check.h>
@@ -26,7 +27,7 @@
 #include "trace/trace_ring.h"
 
 #define COMM_ID "00112233445566778899aabbccddeeff"
-#define SECOND 1000000000u
+#define SECOND	1000000000u
 
 static char dir[128];
 static uint64_t state;
@@ -64,8 +65,13 @@ static uint64_t now_ns(void)
 static struct trace_config config_of(uint32_t rank, uint32_t nranks)
 {
 	return (struct trace_config){
-		.comm_id = COMM_ID, .rank = rank, .nranks = nranks, .log_dir = dir, .file_bytes_max = 1u << 28,
-		.files_keep = 16, .message = take_message,
+		.comm_id = COMM_ID,
+		.rank = rank,
+		.nranks = nranks,
+		.log_dir = dir,
+		.file_bytes_max = 1u << 28,
+		.files_keep = 16,
+		.message = take_message,
 	};
 }
 
@@ -214,7 +220,8 @@ static void wait_written_or_told(const struct trace_area *area)
 {
 	uint64_t deadline = now_ns() + 20ull * SECOND;
 
-	while (!is_written(area) && !atomic_load_explicit(&messages, memory_order_acquire) && now_ns() < deadline)
+	while (!is_written(area) && !atomic_load_explicit(&messages, memory_order_acquire) &&
+	       now_ns() < deadline)
 		sched_yield();
 }
 
@@ -309,9 +316,11 @@ START_TEST(more_gaps_than_can_be_noted_are_still_exact)
 	ck_assert_uint_eq(atomic_load_explicit(&area->gap_head, memory_order_acquire) -
 				  atomic_load_explicit(&area->gap_tail, memory_order_acquire),
 			  TRACE_GAPS);
-	ck_assert_uint_eq(atomic_load_explicit(&area->calls.head, memory_order_acquire) + trace_records_lost(trace),
+	ck_assert_uint_eq(atomic_load_explicit(&area->calls.head, memory_order_acquire) +
+				  trace_records_lost(trace),
 			  seq);
-	ck_assert_uint_gt(trace_records_lost(trace), 2 * TRACE_GAPS); /* those without a note as well */
+	ck_assert_uint_gt(trace_records_lost(trace),
+			  2 * TRACE_GAPS); /* those without a note as well */
 	close_trace(trace);
 }
 END_TEST
@@ -439,7 +448,7 @@ END_TEST
 
 START_TEST(a_limit_on_file_size_neither_kills_nor_loses)
 {
-	const struct rlimit limit = { 20000, RLIM_INFINITY }, none = { RLIM_INFINITY, RLIM_INFINITY };
+	const struct rlimit limit = {20000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
 	struct trace_config config = config_of(0, 2);
 	struct trace *trace;
 	struct log_contents contents;
@@ -458,7 +467,8 @@ START_TEST(a_limit_on_file_size_neither_kills_nor_loses)
 		}
 	}
 	close_trace(trace);
-	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0); /* it holds for the test's own report too */
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none),
+			 0); /* it holds for the test's own report too */
 	read_rank(&contents, 0);
 	assert_exact_loss(&contents, 5000);
 	ck_assert_uint_eq(contents.lost, 0);
@@ -494,7 +504,7 @@ START_TEST(after_the_folder_was_removed_a_new_one_is_begun)
 	config.rings = shared_rings(2);
 	trace = open_trace(&config);
 	commit(trace, 2, 1);
-	trace_event(trace, &(struct event_record){ .kind = EVENT_ERROR });
+	trace_event(trace, &(struct event_record){.kind = EVENT_ERROR});
 	ck_assert_int_eq(wait_written(config.rings), 1);
 	remove_folder(dir);
 	commit(trace, 2, 2);
@@ -519,7 +529,7 @@ START_TEST(a_disk_that_hangs_delays_close_no_longer_than_its_deadline)
 	fake_disk_hang();
 	trace = open_trace(&config);
 	commit(trace, 2, 1);
-	trace_event(trace, &(struct event_record){ .kind = EVENT_ERROR });
+	trace_event(trace, &(struct event_record){.kind = EVENT_ERROR});
 	ck_assert_int_eq(fake_disk_wait_hanging(), 1);
 	for (uint64_t seq = 2; seq <= 20000; seq++)
 		commit(trace, 2, seq);
@@ -539,7 +549,8 @@ END_TEST
 
 /* Death -------------------------------------------------------------------------------------- */
 
-/* Makes calls for ever, as rank 1. In a process of its own, so without assertions: they would write to the test's report. */
+/* Makes calls for ever, as rank 1. In a process of its own, so without assertions: they would write
+ * to the test's report. */
 static void make_calls_until_killed(const struct trace_config *config)
 {
 	struct trace *trace;
@@ -556,9 +567,11 @@ static void make_calls_until_killed(const struct trace_config *config)
 			trace_event(trace, &event);
 		}
 		/* Never faster than the writer: here loss may come from death alone. */
-		while (atomic_load_explicit(&trace_area_of(config->rings, 1, config->nranks)->calls.head,
-					    memory_order_relaxed) -
-			       atomic_load_explicit(&trace_area_of(config->rings, 1, config->nranks)->calls.written,
+		while (atomic_load_explicit(
+			       &trace_area_of(config->rings, 1, config->nranks)->calls.head,
+			       memory_order_relaxed) -
+			       atomic_load_explicit(&trace_area_of(config->rings, 1, config->nranks)
+							     ->calls.written,
 						    memory_order_relaxed) >
 		       2000)
 			sched_yield();
@@ -603,10 +616,12 @@ static void kill_and_salvage(uint64_t calls)
 
 	read_rank(&contents, 1);
 	area = trace_area_of(survivor.rings, 1, 3);
-	ck_assert_uint_eq(contents.calls_count, atomic_load_explicit(&area->calls.head, memory_order_relaxed));
+	ck_assert_uint_eq(contents.calls_count,
+			  atomic_load_explicit(&area->calls.head, memory_order_relaxed));
 	for (size_t i = 0; i < contents.calls_count; i++)
 		ck_assert_uint_eq(log_contents_call(&contents, i)->seq, i + 1);
-	ck_assert_uint_eq(contents.events_count, atomic_load_explicit(&area->events.head, memory_order_relaxed));
+	ck_assert_uint_eq(contents.events_count,
+			  atomic_load_explicit(&area->events.head, memory_order_relaxed));
 	ck_assert_uint_eq(contents.damage_count, 0);
 	ck_assert_int_eq(contents.info.salvaged_by, 0);
 	ck_assert_int_eq(contents.closed, CALL_LOG_CLOSED);
@@ -635,14 +650,15 @@ START_TEST(a_write_that_death_interrupts_is_undone_or_counted)
 	struct stat before;
 	uint64_t word = 0;
 
-	/* A file of 300 records of which the ring says, as if death had come between, that 100 are written... */
+	/* A file of 300 records of which the ring says, as if death had come between, that 100 are
+	 * written... */
 	victim.rings = survivor.rings = shared_rings(2);
 	area = trace_area_of(victim.rings, 1, 2);
 	struct trace *trace = open_trace(&victim);
 	for (uint64_t seq = 1; seq <= 300; seq++) {
 		commit(trace, 2, seq);
 		if (seq == 100) {
-			trace_event(trace, &(struct event_record){ .kind = EVENT_ERROR });
+			trace_event(trace, &(struct event_record){.kind = EVENT_ERROR});
 			ck_assert_int_eq(wait_written(area), 1);
 			while (!(word = atomic_load_explicit(&area->file, memory_order_acquire)))
 				sched_yield();
@@ -725,7 +741,7 @@ START_TEST(a_forked_child_touches_nothing)
 	if (!pid) {
 		for (uint64_t seq = 2; seq < 50000; seq++)
 			commit(trace, 2, seq);
-		trace_event(trace, &(struct event_record){ .kind = EVENT_VERDICT });
+		trace_event(trace, &(struct event_record){.kind = EVENT_VERDICT});
 		trace_salvage(trace, 1);
 		_exit(trace_records_lost(trace) != 0 || trace_close(trace, now_ns() + SECOND) != 0);
 	}
