@@ -21,9 +21,11 @@ void command_begin(const char *name)
 
 static void say(const char *format, va_list arguments)
 {
-	fprintf(stderr, "%s: ", command_name);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
+	char text[4096];
+
+	/* One write a line: a command's rank processes share stderr. */
+	vsnprintf(text, sizeof(text), format, arguments);
+	fprintf(stderr, "%s: %s\n", command_name, text);
 }
 
 int command_complain(const char *format, ...)

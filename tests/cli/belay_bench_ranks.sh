@@ -28,6 +28,12 @@ tap_is "a mismatch is the verdict of every rank, and no output was written" faul
 tap_is "a rank that is stopped for a while is waited for" faulty 0 '
 	.rescues == 0 and .verdict == null and .passes.count == 5' rank=1,seq=300,kind=stop:50
 
+if [ "${BELAY_TESTS_LONG:-0}" = 1 ]; then
+	tap_is "passes before and after a rescue are unaffected" json '
+		.rescues == 1 and .passes.count == 200 and .rows[0].checked and .rows[0].calls == 24400 and .verdict == null' \
+		"$bench" --backend host --ranks 4 --workload verify-pass --passes 200 --fault rank=2,seq=5000,kind=drop --format json
+fi
+
 corrupted()
 {
 	faulty 1 '.wrong_results > 0 and .rows[0].checked == false' rank=2,seq=300,kind=corrupt &&

@@ -42,18 +42,13 @@ struct bench_step_result {
 	uint32_t reserved;
 };
 
-enum bench_stage { BENCH_STARTED = 0, BENCH_CALLING = 1, BENCH_ENDED = 2 };
-
 /* What one rank says of its run. Read by the command after the rank's end, the atomics at any time. */
 struct bench_rank {
 	alignas(64) _Atomic uint64_t calls_done; /* timed calls */
 	_Atomic uint64_t passes_done;
-	_Atomic uint32_t stage;  /* enum bench_stage */
 	int32_t status;          /* of the first thing that failed; 0: all is well */
 	uint64_t wrong;          /* calls with a wrong result, warm-up included */
 	uint64_t rescued_seqs;
-	uint64_t late_calls;
-	uint32_t has_statistics;
 	uint32_t has_verdict;
 	uint32_t output_touched; /* a refused call changed its output */
 	int32_t verdict_rank;

@@ -39,7 +39,8 @@ static void print_verdict(const struct bench_results *results, struct bench_job 
 		return;
 	first = (uint32_t)__builtin_ctzll(results->verdict_ranks);
 	out = bench_rank(job, first);
-	printf("verdict: seq %" PRIu64 ": %s, rank %d at fault; %s%d ranks\n", out->verdict_seq,
+	printf("verdict: seq %" PRIu64 ", pass %" PRIu64 ": %s, rank %d at fault; %s%d ranks\n",
+	       out->verdict_seq, out->verdict_pass,
 	       belay_cause_name((enum belay_cause)out->verdict_cause), out->verdict_rank,
 	       results->agreed ? "the same on all " : "NOT THE SAME on ",
 	       __builtin_popcountll(results->verdict_ranks));
@@ -89,7 +90,8 @@ static json_t *verdict_json(const struct bench_rank *out, const char *culprit)
 {
 	json_t *rank = out->verdict_rank < 0 ? json_null() : json_integer(out->verdict_rank);
 
-	return json_pack("{s:I, s:s, s:o, s:s}", "seq", (json_int_t)out->verdict_seq, "cause",
+	return json_pack("{s:I, s:I, s:s, s:o, s:s}", "seq", (json_int_t)out->verdict_seq, "pass",
+			 (json_int_t)out->verdict_pass, "cause",
 			 belay_cause_name((enum belay_cause)out->verdict_cause), culprit, rank,
 			 "text", out->verdict_text);
 }

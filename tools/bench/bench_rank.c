@@ -338,8 +338,6 @@ static void report_statistics(struct run *run)
 	if (belay_comm_statistics(run->comm, &statistics))
 		return;
 	run->out->rescued_seqs = statistics.rescued_seqs;
-	run->out->late_calls = statistics.late_calls;
-	run->out->has_statistics = 1;
 }
 
 static void report_verdict(struct run *run)
@@ -387,8 +385,6 @@ int bench_rank_run(struct bench_job *job, uint32_t rank)
 		pin(rank);
 	if (make_pools(&run) || join(&run))
 		goto out;
-	/* Relaxed: for progress only. */
-	atomic_store_explicit(&run.out->stage, BENCH_CALLING, memory_order_relaxed);
 	if (make_buffers(&run) == 0)
 		(void)make_steps(&run); /* what failed stands in the job */
 	bench_barrier_break(&job->barrier);
@@ -398,6 +394,5 @@ int bench_rank_run(struct bench_job *job, uint32_t rank)
 	leave(&run);
 out:
 	bench_barrier_break(&job->barrier);
-	atomic_store_explicit(&run.out->stage, BENCH_ENDED, memory_order_relaxed);
 	return run.out->status ? 1 : 0;
 }
