@@ -47,7 +47,8 @@ static uint64_t at_least_done(const struct progress *progress, uint64_t step, un
 	return step > progress->done[rank] ? step : progress->done[rank];
 }
 
-/* Is a further behind than b? By the steps of a call in their order; a rank that waits itself is less to blame. */
+/* Is a further behind than b? By the steps of a call in their order; of equals, one that stands still is more to blame,
+ * and one that waits itself is less. */
 static bool is_behind(const struct outcome_view *view, unsigned a, unsigned b)
 {
 	const struct progress *p = &view->progress;
@@ -56,6 +57,7 @@ static bool is_behind(const struct outcome_view *view, unsigned a, unsigned b)
 		{ at_least_done(p, p->pushed[a], a), at_least_done(p, p->pushed[b], b) },
 		{ p->done[a], p->done[b] },
 		{ at_least_done(p, p->results[a], a), at_least_done(p, p->results[b], b) },
+		{ !(view->stopped >> a & 1), !(view->stopped >> b & 1) },
 		{ view->waiting >> a & 1, view->waiting >> b & 1 },
 	};
 

@@ -77,8 +77,8 @@ struct outcome_action {
 struct outcome_action outcome_decide(const struct outcome_view *view);
 
 /* The rank that everybody waits for in the end: of those that have not sent what is missing, the one that is
- * furthest behind by its step words; of equals one that is not itself waiting, then the lowest (L1). -1 when all
- * have sent. */
+ * furthest behind by its step words; of equals one that stands still, then one that is not itself waiting, then the
+ * lowest (L1). -1 when all have sent. */
 int liveness_root(const struct outcome_view *view);
 
 /* Which of the missing ranks have posted the step that sends what is missing: their data is lost or under way. */
