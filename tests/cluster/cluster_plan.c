@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a scenario lets happen, and what it must not lead to. */
+#include "tests/cluster/cluster.h"
+
+#include <string.h>
+
+#include "runtime/belay.h"
+
+static bool chance(struct cluster *c, unsigned percent)
+{
+	return cluster_random(c, 100) < percent;
+}
+
+static unsigned any_rank(struct cluster *c)
+{
+	return (unsigned)cluster_random(c, c->plan.nranks);
+}
+
+/* Small groups mostly: they have more schedules to a step. */
+static unsigned any_size(struct cluster *c)
+{
+	return chance(c, 75) ? 2 + (unsigned)cluster_random(c, 3)
+			     : 2 + (unsigned)cluster_random(c, 7);
+}
+
+static void plan_passes(struct cluster *c)
+{
+	struct plan *plan = &c->plan;
+
+	plan->turns = 2 + (unsigned)cluster_random(c, 5);
+	/* Some near the end of the 32-bit flags (R5). */
+	plan->first_turn = chance(c, 25) ? UINT64_C(0xfffffffd) + cluster_random(c, 4) : 1;
+	for (unsigned t = 1; t < plan->turns; t++)
+		plan->pass_ends[t] = chance(c, 40);
+	plan->pass_ends[plan->turns] = chance(c, 70);
+}
+
+/* Steps that a rank takes when nothing is wrong, about. */
+static uint64_t healthy_steps(const struct plan *plan)
+{
+	return plan->turns * (15 + 8 * plan->nranks);
+}
+
+static struct planned_fault *add_fault(struct cluster *c, enum fault_type type, unsigned rank)
+{
+	struct plan *plan = &c->plan;
+	struct planned_fault *fault = &plan->fault[plan->nfaults++];
+
+	*fault = (struct planned_fault){.type = type, .trigger = AT_STEP, .rank = rank};
+	fault->count = 1 + cluster_random(c, healthy_steps(plan));
+	return fault;
+}
+
+/* The ways of a second fault to meet the consequences of the first. */
+static void aim(struct cluster *c, struct planned_fault *fault)
+{
+	switch (cluster_random(c, 4)) {
+	case 0:
+		break;
+	case 1:
+		fault->trigger = AFTER_FIRST;
+		fault->count = 1 + cluster_random(c, 300);
+		break;
+	case 2:
+		fault->trigger = AT_PROPOSAL;
+		break;
+	default:
+		fault->trigger = AT_RESCUE;
+		fault->count = 1 + cluster_random(c, 30 * c->plan.nranks);
+		break;
+	}
+}
+
+static void plan_unrest(struct cluster *c, uint64_t stall_ns_max)
+{
+	c->plan.stall_per_1024 = (unsigned)cluster_random(c, 20);
+	c->plan.stall_ns_max = stall_ns_max;
+	c->plan.pause_per_16 = (unsigned)cluster_random(c, 9);
+	c->plan.pause_ns_max = stall_ns_max;
+}
+
+static void plan_late(struct cluster *c)
+{
+	unsigned rank = any_rank(c);
+
+	add_fault(c, FAULTY_STOP, rank)->ns = 11 * MS + cluster_random(c, 35 * MS);
+	if (chance(c, 30))
+		add_fault(c, FAULTY_STOP, any_rank(c))->ns = cluster_random(c, 9 * MS);
+	else
+		c->plan.culprit = (int)rank;
+	/* Threads are preempted for less than the grace: longer would look like a lost write here.
+	 */
+	c->plan.stall_per_1024 = (unsigned)cluster_random(c, 20);
+	c->plan.stall_ns_max = GRACE_NS / 16;
+	c->plan.no_verdict = true;
+	c->plan.no_rescue = c->plan.path != CLUSTER_RING;
+}
+
+static void plan_stuck(struct cluster *c)
+{
+	unsigned rank = any_rank(c);
+
+	add_fault(c, FAULTY_STOP, rank)->ns = GIVE_UP_NS + 5 * MS + cluster_random(c, 90 * MS);
+	c->plan.culprit = (int)rank;
+	c->plan.causes = 1u << BELAY_CAUSE_PEER_STUCK | 1u << BELAY_CAUSE_PEER_LOST;
+	plan_unrest(c, MS);
+}
+
+static void plan_mismatch(struct cluster *c)
+{
+	struct plan *plan = &c->plan;
+
+	plan->odd_rank = (int)any_rank(c);
+	plan->odd_turn = plan->first_turn + cluster_random(c, plan->turns);
+	/* Of two ranks the second is called odd. */
+	plan->culprit = plan->nranks > 2 ? plan->odd_rank : 1;
+	plan->causes = 1u << BELAY_CAUSE_MISMATCH;
+	plan->must_fail = true;
+	plan->lost_per_1024 = chance(c, 50) ? 30 : 0;
+	plan_unrest(c, MS / 2);
+}
+
+static void plan_chaos(struct cluster *c)
+{
+	struct plan *plan = &c->plan;
+	unsigned faults = 1 + (unsigned)cluster_random(c, 4);
+
+	plan_unrest(c, chance(c, 30) ? 20 * MS : 3 * MS);
+	plan->lost_per_1024 = chance(c, 50) ? 20 : 0;
+	plan->delayed_per_1024 = chance(c, 50) ? 40 : 0;
+	plan->destroy_ns = chance(c, 30) ? 20 * MS : 200 * MS;
+	if (chance(c, 15)) {
+		plan->odd_rank = (int)any_rank(c);
+		plan->odd_turn = plan->first_turn + cluster_random(c, plan->turns);
+	}
+	while (faults--) {
+		static const enum fault_type types[] = {FAULTY_CRASH,  FAULTY_CRASH,
+							FAULTY_STOP,   FAULTY_PREEMPT,
+							FAULTY_STARVE, FAULTY_ABORT};
+		struct planned_fault *fault =
+			add_fault(c, types[cluster_random(c, 6)], any_rank(c));
+
+		fault->ns =
+			chance(c, 50) ? cluster_random(c, 20 * MS) : cluster_random(c, 150 * MS);
+		aim(c, fault);
+	}
+}
+
+static void plan_crashes(struct cluster *c, unsigned crashes)
+{
+	unsigned rank = any_rank(c);
+
+	add_fault(c, FAULTY_CRASH, rank);
+	c->plan.causes = 1u << BELAY_CAUSE_PEER_LOST;
+	if (crashes == 1)
+		c->plan.culprit = (int)rank;
+	else
+		aim(c, add_fault(c, FAULTY_CRASH, any_rank(c)));
+	c->plan.lost_per_1024 = chance(c, 30) ? 20 : 0;
+	c->plan.delayed_per_1024 = chance(c, 50) ? 120 : 0;
+	plan_unrest(c, 2 * MS);
+}
+
+static void plan_loss(struct cluster *c)
+{
+	c->plan.lost_per_1024 = 60;
+	c->plan.delayed_per_1024 = chance(c, 50) ? 60 : 0;
+	c->plan.no_verdict = true;
+	plan_unrest(c, MS / 2);
+}
+
+void cluster_plan(struct cluster *c, enum scenario scenario)
+{
+	struct plan *plan = &c->plan;
+
+	plan->nranks = any_size(c);
+	plan->path = (enum cluster_path)cluster_random(c, 4);
+	plan->odd_rank = plan->culprit = -1;
+	plan->destroy_ns = 200 * MS;
+	plan_passes(c);
+	switch (scenario) {
+	case SCENARIO_LATE:
+		plan_late(c);
+		break;
+	case SCENARIO_STUCK:
+		plan_stuck(c);
+		break;
+	case SCENARIO_CRASH:
+		plan_crashes(c, 1);
+		break;
+	case SCENARIO_TWO_CRASHES:
+		plan_crashes(c, 2);
+		break;
+	case SCENARIO_LOSS:
+		plan_loss(c);
+		break;
+	case SCENARIO_MISMATCH:
+		plan_mismatch(c);
+		break;
+	case SCENARIO_ABORT:
+		plan->culprit = (int)any_rank(c);
+		add_fault(c, FAULTY_ABORT, (unsigned)plan->culprit);
+		plan->causes = 1u << BELAY_CAUSE_ABORTED;
+		plan_unrest(c, 2 * MS);
+		break;
+	case SCENARIO_CHAOS:
+		plan_chaos(c);
+		break;
+	default: /* calm */
+		plan->no_verdict = true;
+		plan->no_rescue = plan->path != CLUSTER_RING;
+		break;
+	}
+}
