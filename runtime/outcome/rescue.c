@@ -58,6 +58,7 @@ struct rescue {
 	uint64_t sent;    /* ... and has been passed on, or need not be */
 	uint64_t digest;  /* of the output so far */
 	uint64_t began_ns;
+	uint64_t seq, pass; /* of the call: its description may be gone when the attempt ends */
 	char *parts;      /* nranks * CHUNK */
 	struct stash stash; /* one message that is too early: the next chunk's */
 };
@@ -191,11 +192,10 @@ static int lost_rank(const struct rescue *rescue)
 static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint64_t now,
 			 int16_t status)
 {
-	const struct control_call *call = &rescue->comm->own->call[rescue->turn & 1];
 	struct event_record event = {
 		.time_ns = now,
-		.seq = call->seq,
-		.pass = call->pass,
+		.seq = rescue->seq,
+		.pass = rescue->pass,
 		.kind = (uint8_t)kind,
 		.status = status,
 		.peer = lost_rank(rescue),
@@ -260,6 +260,8 @@ static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 	rescue->whole_call = call->path == BELAY_PATH_RING;
 	rescue->element_bytes = belay_dtype_bytes(call->dtype);
 	rescue->signature = call->signature;
+	rescue->seq = call->seq;
+	rescue->pass = call->pass;
 	bytes = call->count * rescue->element_bytes;
 	begin = (call_turns(bytes, comm->region.layout.slot_bytes) - 1 - (call->last_turn - turn)) *
 		comm->region.layout.slot_bytes;
@@ -275,7 +277,7 @@ static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 	rescue->began_ns = clock_now_ns();
 	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
 	if (faults_armed(&comm->faults))
-		fault_act(&comm->faults, (int)comm->rank, call->seq, FAULT_AT_RESCUE);
+		fault_act(&comm->faults, (int)comm->rank, rescue->seq, FAULT_AT_RESCUE);
 	if (signatures_agree(rescue))
 		begin_chunk(rescue, 0);
 	else
