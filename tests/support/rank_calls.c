@@ -301,6 +301,16 @@ void rank_await_verdict(struct rank_seat *seat)
 	RANK_EXPECT(seat, health.has_verdict);
 }
 
+void rank_await_death(struct rank_seat *seat, int rank)
+{
+	struct belay_rank_health health = {.size = sizeof(health)};
+	uint64_t until = rank_now_ns() + UINT64_C(20000000000);
+
+	while (!health.dead && rank_now_ns() < until)
+		RANK_EXPECT_STATUS(seat, belay_comm_rank_health(seat->comm, rank, &health), 0);
+	RANK_EXPECT(seat, health.dead);
+}
+
 void rank_meet_verdict(struct rank_seat *seat)
 {
 	struct rank_report *report = seat->report;

@@ -49,6 +49,8 @@ bool rank_pass(struct rank_seat *seat, int calls, size_t count);
 
 /* For a rank that makes no call itself: until a verdict stands, at most 20 s. */
 void rank_await_verdict(struct rank_seat *seat);
+/* Until the communicator knows that the rank is dead, at most 20 s. */
+void rank_await_death(struct rank_seat *seat, int rank);
 
 /* The verdict stands: notes it, sees that later calls return it at once. */
 void rank_meet_verdict(struct rank_seat *seat);

@@ -214,6 +214,10 @@ static _Noreturn void be_a_process(const struct run *run, int index)
 	int before;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* The test's own handlers would end the test, not the rank. */
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGALRM, SIG_DFL);
 	forget_settings();
 	before = rank_open_descriptors();
 	if (run->spec->threads)
