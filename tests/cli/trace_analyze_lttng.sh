@@ -34,13 +34,23 @@ fi
 
 record()
 {
-	lttng create "$session" --output="$tap_dir/lttng" && lttng enable-channel -u --buffers-pid -s "$session" calls &&
+	lttng create "$session" --output="$tap_dir/all" && lttng enable-channel -u --buffers-pid -s "$session" calls &&
 		lttng enable-event -u 'belay:*' -c calls -s "$session" && lttng start "$session" || return 1
 	timeout 60 "$top_builddir/belay-bench" --backend=host --ranks=2 --workload=verify-pass --passes=3 --log-dir="$tap_dir/log" \
 		--fault='rank=1,seq=200,kind=drop;rank=0,seq=300,kind=delay:15'
 	lttng stop "$session" && lttng destroy "$session"
 }
 record >"$tap_dir/record" 2>&1 || skip_all "no recording: $(tail -n 1 "$tap_dir/record")"
+
+# Other processes of this user may have been recorded as well: keep the traces of this test's communicator.
+id=$("$analyze" --format=json "$tap_dir/log" | jq -r '.comms[0].id')
+mkdir "$tap_dir/lttng"
+find "$tap_dir/all" -name metadata | while read -r metadata; do
+	folder=${metadata%/metadata}
+	if "$analyze" --format=json "$folder" | jq -e --arg id "$id" '[.comms[].id] == [$id]' >/dev/null; then
+		mv "$folder" "$tap_dir/lttng/"
+	fi
+done
 
 same()
 {
