@@ -131,52 +131,98 @@ const struct command_ops command_calls_text = {
 
 /* JSON ------------------------------------------------------------------------------------------- */
 
-static json_t *flags_json(uint16_t value)
-{
-	json_t *list = json_array();
+/* These rows may be millions: they are printed by hand. No value in them needs escaping. */
 
-	for (size_t i = 0; list && i < FLAGS; i++) {
-		if (value & flags[i].bit)
-			(void)json_array_append_new(list, json_string(flags[i].name));
-	}
-	return list;
+static void print_us(const struct output *output, const char *name, uint64_t ns)
+{
+	fprintf(output->file, ",\"%s\":%" PRIu64 ".%03" PRIu64, name, ns / 1000, ns % 1000);
 }
 
-static json_t *arrivals_json(const struct call_record *record, uint32_t nranks)
+/* From the first call on, or absolute; what came before the first call is negative. */
+static void print_start(const struct output *output, uint64_t start_ns)
 {
-	json_t *list = json_array();
+	int64_t ns = (int64_t)(output->absolute ? start_ns : start_ns - output->base_ns);
 
-	for (uint32_t peer = 0; list && peer < nranks; peer++) {
+	fprintf(output->file, ",\"start_us\":%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
+		(uint64_t)(ns < 0 ? -ns : ns) / 1000, (uint64_t)(ns < 0 ? -ns : ns) % 1000);
+}
+
+static void print_flag_list(const struct output *output, uint16_t value)
+{
+	const char *comma = "";
+
+	fputs(",\"flags\":[", output->file);
+	for (size_t i = 0; i < FLAGS; i++) {
+		if (!(value & flags[i].bit))
+			continue;
+		fprintf(output->file, "%s\"%s\"", comma, flags[i].name);
+		comma = ",";
+	}
+	fputc(']', output->file);
+}
+
+static void print_arrival_list(const struct output *output, const struct call_record *record,
+			       uint32_t nranks)
+{
+	fputs(",\"arrival_us\":[", output->file);
+	for (uint32_t peer = 0; peer < nranks; peer++) {
 		uint64_t ns = record->arrival_ns[peer];
 
-		(void)json_array_append_new(list, ns == CALL_ARRIVAL_NONE ? json_null() : json_us(ns));
+		fputs(peer ? "," : "", output->file);
+		if (ns == CALL_ARRIVAL_NONE)
+			fputs("null", output->file);
+		else
+			fprintf(output->file, "%" PRIu64 ".%03" PRIu64, ns / 1000, ns % 1000);
 	}
-	return list;
+	fputc(']', output->file);
+}
+
+static void print_missing_list(const struct output *output, uint64_t missing)
+{
+	const char *comma = "";
+
+	fputs(",\"missing\":[", output->file);
+	while (missing) {
+		fprintf(output->file, "%s%" PRIu32, comma, mask_pop(&missing));
+		comma = ",";
+	}
+	fputc(']', output->file);
+}
+
+static void print_outcome(const struct output *output, const struct call_record *record)
+{
+	if (record->rescue_path)
+		fprintf(output->file, ",\"rescue_path\":\"%s\"", belay_path_name(record->rescue_path));
+	else
+		fputs(",\"rescue_path\":null", output->file);
+	print_us(output, "rescue_us", record->rescue_ns);
+	if (record->flags & CALL_DIGEST)
+		fprintf(output->file, ",\"digest\":\"%016" PRIx64 "\"}", record->digest);
+	else
+		fputs(",\"digest\":null}", output->file);
 }
 
 static int record_json(struct output *output, const struct call_row *row, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
-	char digest[20];
 
-	(void)snprintf(digest, sizeof(digest), "%016" PRIx64, record->digest);
-	return json_row(
-		output,
-		json_pack("{s:o,s:i,s:o,s:o,s:s,s:s,s:o,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
-			  "seq", json_number(row->seq), "rank", (int)rank, "pass",
-			  json_number(row->pass), "index", json_number(index_of(output, row)), "op",
-			  belay_op_name(record->op), "dtype", belay_dtype_name(record->dtype), "count",
-			  json_number(record->count), "path", belay_path_name(record->path),
-			  "algorithm", belay_algorithm_name(record->algorithm), "status",
-			  belay_status_name(record->status), "flags", flags_json(record->flags),
-			  "enqueue_us", json_us(record->enqueue_ns), "start_us",
-			  json_time_us(output, record->start_ns), "staged_us",
-			  json_us(record->staged_ns), "arrival_us",
-			  arrivals_json(record, row->nranks), "duration_us",
-			  json_us(record->duration_ns), "missing", json_ranks(record->missing),
-			  "rescue_path", json_path_or_null(record->rescue_path), "rescue_us",
-			  json_us(record->rescue_ns), "digest",
-			  record->flags & CALL_DIGEST ? json_string(digest) : json_null()));
+	fputs(output->rows++ ? ",\n" : "\n", output->file);
+	fprintf(output->file,
+		"{\"seq\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"pass\":%" PRIu64 ",\"index\":%" PRIu64
+		",\"op\":\"%s\",\"dtype\":\"%s\",\"count\":%" PRIu64
+		",\"path\":\"%s\",\"algorithm\":\"%s\",\"status\":\"%s\"",
+		row->seq, rank, row->pass, index_of(output, row), belay_op_name(record->op),
+		belay_dtype_name(record->dtype), record->count, belay_path_name(record->path),
+		belay_algorithm_name(record->algorithm), belay_status_name(record->status));
+	print_flag_list(output, record->flags);
+	print_us(output, "enqueue_us", record->enqueue_ns);
+	print_start(output, record->start_ns);
+	print_us(output, "staged_us", record->staged_ns);
+	print_arrival_list(output, record, row->nranks);
+	print_us(output, "duration_us", record->duration_ns);
+	print_missing_list(output, record->missing);
+	print_outcome(output, record);
+	return 0;
 }
 
 static int begin_json(struct output *output)

@@ -10,7 +10,7 @@
 
 /* Calls looked at for a repetition when there are no marks; the first mark ends the search. */
 #define SEARCH_CALLS_MAX 65536u
-#define ROWS_BETWEEN_PROGRESS 8192u
+#define ROWS_BETWEEN_LOOKS 8192u
 
 /* One communicator on its way through. */
 struct run {
@@ -189,8 +189,11 @@ static int take_row(struct run *run, struct call_row *row)
 	status = summary_note_row(&run->summary, row, &facts);
 	if (status == 0 && run->output->ops->row)
 		status = run->output->ops->row(run->output, row, &facts);
-	if (run->summary.calls % ROWS_BETWEEN_PROGRESS == 0)
+	if (run->summary.calls % ROWS_BETWEEN_LOOKS == 0) {
 		show_progress(run);
+		if (status == 0 && ferror(run->output->file))
+			status = BELAY_E_SYSTEM; /* the rest could not be written either */
+	}
 	return status;
 }
 
