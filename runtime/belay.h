@@ -419,7 +419,9 @@ BELAY_API BELAY_MUST_CHECK int belay_buffer_alloc(struct belay_comm *comm, size_
  * Returns a region buffer. NULL is allowed and does nothing.
  *
  * @return 0; BELAY_E_ARGUMENT (not a buffer of this communicator); BELAY_E_BUSY; BELAY_E_FORKED
- * Does not wait for peers: no peer writes to it once the calls that used it have returned.
+ * Does not wait for peers: no peer writes to it once the calls that used it have returned 0. After a
+ * verdict a rank that was stopped while it pushed its result may push the rest when it wakes up: then do
+ * not use the communicator's region buffers any more, but destroy it.
  */
 BELAY_API int belay_buffer_free(struct belay_comm *comm, void *buffer);
 

@@ -304,6 +304,9 @@ static int two_shot(struct belay_comm *comm, struct turn *t)
 {
 	size_t lines = (t->bytes + 63) / 64;
 
+	/* A rank that was stopped until the others had their verdict pushes nothing into what is theirs again. */
+	if (comm_decided(comm))
+		return comm_fail(comm);
 	t->slice_bytes = (lines + comm->nranks - 1) / comm->nranks * 64;
 	reduce_slice(comm, t);
 	return wait_for_results(comm, t);

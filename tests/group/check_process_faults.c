@@ -290,6 +290,48 @@ START_TEST(a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes)
 }
 END_TEST
 
+/* As above with region buffers, which the others go on using after the verdict. */
+static void outlive_with_region_buffers(struct rank_seat *seat)
+{
+	const struct work_plan *plan = seat->plan;
+	struct call_shape shape = {.count = plan->count};
+	size_t bytes = plan->count * sizeof(float);
+	void *send = NULL, *recv = NULL;
+
+	rank_apply(seat, plan);
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	RANK_EXPECT_STATUS(seat, belay_buffer_alloc(seat->comm, bytes, &send), 0);
+	RANK_EXPECT_STATUS(seat, belay_buffer_alloc(seat->comm, bytes, &recv), 0);
+	shape.send = send;
+	shape.recv = recv;
+	for (int i = 0; i < 20 && rank_call_shaped(seat, &shape); i++)
+		;
+	if (seat->rank != 1)
+		memset(recv, 0x3c, bytes);
+	rank_meet_verdict(seat);
+	rank_announce(seat, 0);
+	(void)rank_await(seat, 0, (uint64_t)seat->nranks);
+	for (size_t i = 0; i < bytes && seat->rank != 1; i++)
+		RANK_EXPECT(seat, ((const char *)recv)[i] == 0x3c);
+	rank_destroy(seat);
+}
+
+/* Row 8. Stopped before it reduces its slice for all: awake again, it pushes nothing. */
+START_TEST(a_rank_that_wakes_after_the_verdict_pushes_nothing_into_region_buffers)
+{
+	const struct fault_variant *v = &fault_variants[_i];
+	struct rank_group group;
+	struct work_plan plan = {
+		.fault = fault_text("rank=1,seq=7,kind=stop:1500,at=reduce"),
+		.give_up = "500",
+		.count = 12000,
+	};
+
+	run(v, outlive_with_region_buffers, &plan, &group);
+	assert_one_verdict(&group, everyone(v->nranks), BELAY_CAUSE_PEER_STUCK, 1, 7);
+}
+END_TEST
+
 /* ---- ends of its own --------------------------------------------------------------------------
  */
 
@@ -505,6 +547,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		c, a_rank_stopped_for_less_than_the_hard_deadline_is_late_and_nothing_else, 0, n);
 	tcase_add_loop_test(c, a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes, 0, 2 * n);
+	tcase_add_loop_test(
+		c, a_rank_that_wakes_after_the_verdict_pushes_nothing_into_region_buffers, 0, n);
 	suite_add_tcase(s, c);
 
 	c = tcase_create("ended and starved");
