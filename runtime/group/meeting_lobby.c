@@ -259,14 +259,15 @@ static int accept_some(struct lobby *lobby)
 		int fd = accept4(lobby->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct place *place;
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
+			break; /* nobody more, or one who is gone again */
+		if (fd < 0) {
 			int error = errno;
 
+			/* Any other error, such as a filter's EPERM, would come back for ever. */
 			cause_add(m->causes, "accept4", error, -1, 0, "cannot let another rank in");
-			return meeting_fail_own(m, BELAY_E_LIMIT);
+			return meeting_fail_own(m, meeting_status_of_errno(error));
 		}
-		if (fd < 0)
-			break; /* nobody more, or one who is gone again */
 		if (!is_same_user(fd)) {
 			packet_close(&fd);
 			continue;
