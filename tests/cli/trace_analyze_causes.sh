@@ -84,6 +84,7 @@ tap_is "an input given twice counts once" same_twice
 bounded()
 {
 	"$top_builddir/tests/support/make_log" "$tap_dir/long" ranks=4 passes=800 >/dev/null || return 1
+	# shellcheck disable=SC3045 # dash has it
 	(ulimit -v 100000 && json '.comms[0].calls == 97600' "$analyze" --format=json "$tap_dir/long")
 }
 if grep -q '^AM_CFLAGS = .*-fsanitize' "$top_builddir/Makefile"; then
