@@ -273,9 +273,9 @@ START_TEST(a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes)
 	struct rank_group group;
 	uint64_t others = everyone(v->nranks) & ~UINT64_C(2);
 	struct work_plan plan = {
-		.fault = fault_text("rank=1,seq=%u,kind=stop:1500,at=%s", v->seq,
+		.fault = fault_text("rank=1,seq=%u,kind=stop:1000,at=%s", v->seq,
 				    _i % 2 ? "reduce" : "stage"),
-		.give_up = "500",
+		.give_up = "300",
 		.count = 12000,
 	};
 
@@ -322,8 +322,8 @@ START_TEST(a_rank_that_wakes_after_the_verdict_pushes_nothing_into_region_buffer
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
 	struct work_plan plan = {
-		.fault = fault_text("rank=1,seq=7,kind=stop:1500,at=reduce"),
-		.give_up = "500",
+		.fault = fault_text("rank=1,seq=7,kind=stop:1000,at=reduce"),
+		.give_up = "300",
 		.count = 12000,
 	};
 

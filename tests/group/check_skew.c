@@ -318,6 +318,9 @@ static void ask_while_waiting(struct rank_seat *seat)
 		do
 			RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
 		while (health.missing != 2);
+		/* Once more: its words are read one by one, and the first time the call may just
+		 * have begun. */
+		RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
 		RANK_EXPECT(seat, health.in_call && health.seq == 1 && health.done_seq == 0);
 		rank_announce(seat, 0);
 		(void)pthread_join(thread, NULL);

@@ -105,7 +105,7 @@ static void create_without_descriptors(struct rank_seat *seat)
 
 	if (seat->rank == 1)
 		limit_descriptors((rlim_t)before + 4);
-	seat->config.start_ms = "2000";
+	seat->config.start_ms = "700";
 	(void)rank_create(seat, 0);
 	(void)snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
 	RANK_EXPECT(seat, !seat->comm);
@@ -472,7 +472,7 @@ END_TEST
 
 static void call_very_often(struct rank_seat *seat)
 {
-	int calls = rank_tests_long() ? 300000 : 20000;
+	int calls = rank_tests_long() ? 300000 : 6000;
 	long before = 0;
 	float in[16] = {1}, out[16];
 	int status = 0;
@@ -501,7 +501,7 @@ END_TEST
 
 static void come_and_go(struct rank_seat *seat)
 {
-	int lives = rank_tests_long() ? 400 : 20, descriptors = 0;
+	int lives = rank_tests_long() ? 400 : 12, descriptors = 0;
 	long before = 0;
 
 	for (int i = 0; i < lives; i++) {
