@@ -91,6 +91,7 @@ struct belay_comm {
 	} count;
 
 	struct mailbox mailbox;
+	bool verdict_noted; /* under the mailbox's lock: the verdict stands in `causes` */
 	_Atomic uint32_t path_id;     /* enum belay_path of `path`, for others than the calling thread */
 	_Atomic uint32_t path_wanted; /* rank 0: the watcher's wish for a switch; 0: none */
 	_Atomic uint32_t last_path, last_algorithm; /* of the last call done, for health */
@@ -153,6 +154,9 @@ static inline uint64_t comm_give_up_ns(const struct belay_comm *comm)
 {
 	return comm->warm ? comm->settings.give_up_ns : comm->settings.warmup_give_up_ns;
 }
+
+/* Adds a decided verdict to the causes, once. Any thread. */
+void comm_note_verdict(struct belay_comm *comm, const struct control_cause *cause);
 
 /* Meets the verdict: makes the communicator FAILED and returns the verdict's status. Calling thread. */
 int comm_fail(struct belay_comm *comm);

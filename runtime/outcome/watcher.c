@@ -306,6 +306,9 @@ static void *run(void *argument)
 		w->next_look_ns = look(w);
 		poll_once(w);
 	}
+	/* The calling thread may have met a verdict and left before this one saw it: it is to be told and traced. */
+	if (comm_decided(w->comm))
+		watcher_meet_verdict(w);
 	return NULL;
 }
 

@@ -281,8 +281,7 @@ void watcher_meet_verdict(struct watcher *w)
 	};
 	snprintf(event.text, sizeof(event.text), "%.*s", (int)sizeof(event.text) - 1, cause->text);
 	trace_event(comm->trace, &event);
-	cause_add(comm->causes, NULL, 0, cause->culprit, cause->seq, "verdict %s: %s",
-		  belay_cause_name((enum belay_cause)cause->cause), cause->text);
+	comm_note_verdict(comm, cause);
 	cause_message(comm->causes, BELAY_LOG_ERROR, "verdict", "communicator %.8s: verdict %s: %s",
 		      comm->id, belay_cause_name((enum belay_cause)cause->cause), cause->text);
 }
