@@ -347,18 +347,21 @@ END_TEST
 
 struct leave_plan {
 	bool destroys;
+	const char *fault;
 };
 
-/* Rank 0 makes its last call and is gone; rank 3 comes to that call later. */
+/* Rank 0 makes its last call and is gone; rank 3 comes to that call later. With a lost write of
+ * rank 0 all the others need its watcher then, and its memory. */
 static void leave_after_the_last_call(struct rank_seat *seat)
 {
 	const struct leave_plan *plan = seat->plan;
 
+	seat->config.fault = plan->fault;
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT(seat, rank_pass(seat, 3, 5000));
 	if (seat->rank == 3)
 		wait_ns(100 * NS_PER_MS);
-	RANK_EXPECT(seat, rank_call(seat, 12000));
+	RANK_EXPECT(seat, rank_call(seat, plan->fault ? 50 : 12000));
 	if (seat->rank == 0 && !plan->destroys)
 		_exit(0);
 	rank_destroy(seat);
@@ -367,7 +370,11 @@ static void leave_after_the_last_call(struct rank_seat *seat)
 /* F51; C3. */
 START_TEST(a_rank_that_leaves_at_once_leaves_what_the_slow_one_needs)
 {
-	static const struct leave_plan plans[] = {{true}, {false}};
+	static const struct leave_plan plans[] = {
+		{.destroys = true},
+		{.destroys = false},
+		{.destroys = true, .fault = "rank=0,seq=4,kind=drop"},
+	};
 	struct rank_group group;
 
 	run(&fault_variants[0], leave_after_the_last_call, &plans[_i], &group);
@@ -431,7 +438,7 @@ static Suite *suite(void)
 
 	c = tcase_create("leaving");
 	tcase_set_timeout(c, 600);
-	tcase_add_loop_test(c, a_rank_that_leaves_at_once_leaves_what_the_slow_one_needs, 0, 2);
+	tcase_add_loop_test(c, a_rank_that_leaves_at_once_leaves_what_the_slow_one_needs, 0, 3);
 	tcase_add_test(c, destruction_after_a_verdict_waits_for_nobody);
 	suite_add_tcase(s, c);
 	return s;
