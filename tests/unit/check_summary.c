@@ -4,6 +4,7 @@
 
 #include "tests/support/made_calls.h"
 #include "tools/analyze/summary.h"
+#include "tools/analyze/timeline.h"
 
 static struct summary summary;
 static struct arena arena;
@@ -344,6 +345,59 @@ START_TEST(a_rank_without_data_is_a_loss)
 }
 END_TEST
 
+static uint64_t random_bits(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+static int count_items(void *user, const struct timeline_item *item)
+{
+	size_t *n = user;
+
+	ck_assert_ptr_nonnull(timeline_kind_name(item->kind));
+	(*n)++;
+	return 0;
+}
+
+/* For a sanitizer: whatever stands in a file of the right form, nothing is read or written outside. */
+START_TEST(records_of_nonsense_are_survived)
+{
+	struct timeline timeline;
+	size_t items = 0;
+
+	ck_assert_int_eq(timeline_init(&timeline, count_items, &items, &arena), 0);
+	for (uint64_t seq = 1; seq <= 3000; seq++) {
+		struct event_record event;
+		uint64_t *words = (uint64_t *)(void *)&event;
+
+		made_row(&row, seq);
+		for (uint32_t rank = 0; rank < MADE_RANKS; rank++) {
+			words = (uint64_t *)(void *)&row.ranks[rank];
+			for (size_t i = 1; i < MADE_STRIDE / 8; i++)
+				words[i] = random_bits() >> random_bits() % 64;
+		}
+		row.row.ranks = random_bits() % mask_of(MADE_RANKS) + 1;
+		add_row();
+		ck_assert_int_eq(timeline_note_row(&timeline, &row.row, &row.facts), 0);
+		words = (uint64_t *)(void *)&event;
+		for (size_t i = 0; i < sizeof(event) / 8; i++)
+			words[i] = random_bits() >> random_bits() % 64;
+		event.kind = (uint8_t)(random_bits() % 14);
+		add_event((uint32_t)(random_bits() % MADE_RANKS), event);
+		ck_assert_int_eq(timeline_note_event(&timeline, 0, &event), 0);
+	}
+	finish();
+	ck_assert_int_eq(timeline_finish(&timeline), 0);
+	ck_assert_uint_eq(summary.calls, 3000);
+	ck_assert_uint_gt(items, 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("summary");
@@ -366,6 +420,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_digest_outside_the_majority_names_its_rank);
 	tcase_add_test(c, a_verdict_comes_from_its_event_and_is_the_same_on_all);
 	tcase_add_test(c, a_rank_without_data_is_a_loss);
+	tcase_add_test(c, records_of_nonsense_are_survived);
 	suite_add_tcase(s, c);
 	return s;
 }

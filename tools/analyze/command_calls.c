@@ -141,10 +141,13 @@ static void print_us(const struct output *output, const char *name, uint64_t ns)
 /* From the first call on, or absolute; what came before the first call is negative. */
 static void print_start(const struct output *output, uint64_t start_ns)
 {
-	int64_t ns = (int64_t)(output->absolute ? start_ns : start_ns - output->base_ns);
+	uint64_t ns = output->absolute ? start_ns : start_ns - output->base_ns;
+	int before = (int64_t)ns < 0;
 
-	fprintf(output->file, ",\"start_us\":%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
-		(uint64_t)(ns < 0 ? -ns : ns) / 1000, (uint64_t)(ns < 0 ? -ns : ns) % 1000);
+	if (before)
+		ns = 0 - ns;
+	fprintf(output->file, ",\"start_us\":%s%" PRIu64 ".%03" PRIu64, before ? "-" : "", ns / 1000,
+		ns % 1000);
 }
 
 static void print_flag_list(const struct output *output, uint16_t value)
