@@ -85,6 +85,24 @@ START_TEST(a_last_pass_without_its_end_mark_is_not_whole)
 }
 END_TEST
 
+START_TEST(a_pass_with_a_failed_call_is_not_whole)
+{
+	struct passes passes;
+	struct made_row row;
+
+	start(&passes, PASS_BY_MARKS);
+	feed(&passes, 1, 14);
+	made_row(&row, 15);
+	row.ranks[2].record.status = BELAY_E_PEER_LOST;
+	made_row_done(&row);
+	ck_assert_int_eq(passes_note_row(&passes, &row.row, &row.facts), 0);
+	ck_assert_int_eq(passes_finish(&passes), 0);
+	ck_assert_uint_eq(passes.calls_min, 10);
+	ck_assert_uint_eq(told[1].failed_calls, 1);
+	ck_assert_int_eq(told[1].whole, 0);
+}
+END_TEST
+
 START_TEST(the_rank_waited_for_is_the_one_that_costs_most)
 {
 	struct passes passes;
@@ -147,6 +165,7 @@ static Suite *suite(void)
 	tcase_add_test(c, marks_make_passes);
 	tcase_add_test(c, a_pass_whose_start_was_rotated_away_is_told_but_not_measured);
 	tcase_add_test(c, a_last_pass_without_its_end_mark_is_not_whole);
+	tcase_add_test(c, a_pass_with_a_failed_call_is_not_whole);
 	tcase_add_test(c, the_rank_waited_for_is_the_one_that_costs_most);
 	tcase_add_loop_test(c, without_marks_what_repeats_is_a_pass, 0,
 			    (int)(sizeof(repetitions) / sizeof(repetitions[0])));

@@ -93,6 +93,31 @@ START_TEST(a_constant_straggler_is_named_with_its_lateness)
 }
 END_TEST
 
+START_TEST(lateness_is_against_the_median_of_the_others)
+{
+	made_row(&row, 1);
+	row.ranks[0].record.staged_ns = 20000;
+	row.ranks[1].record.staged_ns = 1000;
+	row.ranks[2].record.staged_ns = 9000;
+	row.ranks[3].record.staged_ns = 2000;
+	for (uint32_t rank = 0; rank < 4; rank++)
+		row.ranks[rank].record.duration_ns = 30000;
+	add_row();
+	ck_assert_int_eq(row.facts.last_rank, 0);
+	ck_assert_uint_eq(row.facts.lateness_ns, 18000);
+	ck_assert_uint_eq(row.facts.wait_ns, (19000 + 11000 + 18000) / 4);
+	/* Of two others the earlier one. */
+	made_row(&row, 2);
+	row.ranks[0].record.staged_ns = 5000;
+	row.ranks[1].record.staged_ns = 2000;
+	row.row.nranks = 3;
+	row.row.ranks = 0x7;
+	made_row_done(&row);
+	row_examine(&row.row, 0x7, &row.facts);
+	ck_assert_uint_eq(row.facts.lateness_ns, 4000);
+}
+END_TEST
+
 START_TEST(a_straggler_is_found_however_long_the_recording)
 {
 	struct straggler_run run;
@@ -407,6 +432,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_healthy_recording_has_no_findings);
 	tcase_add_test(c, latency_is_that_of_the_slowest_rank);
 	tcase_add_test(c, a_constant_straggler_is_named_with_its_lateness);
+	tcase_add_test(c, lateness_is_against_the_median_of_the_others);
 	tcase_add_test(c, a_straggler_is_found_however_long_the_recording);
 	tcase_add_test(c, a_call_without_a_ranks_record_tells_nothing_of_who_was_last);
 	tcase_add_test(c, clocks_that_differ_are_not_taken_for_a_straggler);
