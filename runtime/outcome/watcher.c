@@ -285,6 +285,10 @@ static void poll_once(struct watcher *w)
 
 	fill_slots(w, slots);
 	ready = poll(slots, slot_count(w->comm), ms);
+	if (ready < 0 && errno != EINTR)
+		/* No memory, or a limit lowered meanwhile: go on by the clock instead of spinning. */
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0,
+				      &(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
 	after = clock_now_ns();
 	wanted = before + (uint64_t)ms * NS_PER_MS;
 	if (after > wanted + STANDSTILL_NS)
