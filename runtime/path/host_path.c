@@ -256,44 +256,70 @@ static void one_shot(struct belay_comm *comm, struct turn *t)
 	t->digest += host_sum(&job);
 }
 
+/* Where the own slice comes from and goes to. */
+struct slice_ends {
+	const void *sources[BELAY_RANKS_MAX];
+	void *destinations[BELAY_RANKS_MAX + 1];
+	unsigned ndestinations;
+	uint64_t slots;     /* sources that are slots of others: lines that this rank touches */
+	bool someone_fetches; /* a peer takes the result from the own result area */
+};
+
+/* A peer's region buffer is read in place and overwritten with the result; its line comes over by that store, so it needs
+ * no touch (which cost a third of the reduction at 256K). */
+static void find_slice_ends(struct belay_comm *comm, const struct turn *t, struct slice_ends *ends)
+{
+	size_t begin = slice_begin(t, comm->rank);
+
+	ends->ndestinations = 0;
+	ends->slots = 0;
+	ends->someone_fetches = false;
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		char *stride = region_stride(&comm->region, r);
+
+		if (r == comm->rank) {
+			ends->sources[r] = t->input + begin;
+			continue;
+		}
+		if (t->in_offset[r] != REGION_NO_OFFSET) {
+			ends->sources[r] = stride + t->in_offset[r] + begin;
+		} else {
+			ends->sources[r] = region_slot(&comm->region, r, t->turn) + begin;
+			ends->slots |= rank_bit(r);
+		}
+		if (t->out_offset[r] != REGION_NO_OFFSET)
+			ends->destinations[ends->ndestinations++] =
+				stride + t->out_offset[r] + begin;
+		else
+			ends->someone_fetches = true;
+	}
+	ends->destinations[ends->ndestinations++] = t->output + begin;
+	if (ends->someone_fetches)
+		ends->destinations[ends->ndestinations++] =
+			region_result(&comm->region, comm->rank, t->turn);
+}
+
 /* Reduces the own slice from all inputs and pushes it to wherever it is wanted. */
 static void reduce_slice(struct belay_comm *comm, struct turn *t)
 {
-	const void *sources[BELAY_RANKS_MAX];
-	void *destinations[BELAY_RANKS_MAX + 1];
-	size_t begin = slice_begin(t, comm->rank), length = slice_length(t, comm->rank);
-	char *result = region_result(&comm->region, comm->rank, t->turn);
-	unsigned n = 0;
-	bool someone_fetches = false;
+	size_t length = slice_length(t, comm->rank);
 	struct region_header *header = &region_head(&comm->region, comm->rank)->results[t->turn & 1];
+	struct slice_ends ends;
 
-	for (unsigned r = 0; r < comm->nranks; r++) {
-		sources[r] = t->in_offset[r] != REGION_NO_OFFSET
-				     ? region_stride(&comm->region, r) + t->in_offset[r] + begin
-				     : region_slot(&comm->region, r, t->turn) + begin;
-		if (r != comm->rank && t->out_offset[r] != REGION_NO_OFFSET)
-			destinations[n++] =
-				region_stride(&comm->region, r) + t->out_offset[r] + begin;
-		else if (r != comm->rank)
-			someone_fetches = true;
-	}
-	sources[comm->rank] = t->input + begin;
-	destinations[n++] = t->output + begin;
-	if (someone_fetches)
-		destinations[n++] = result;
+	find_slice_ends(comm, t, &ends);
 	header->digest = host_sum(&(struct host_sum_job){
-		.sources = sources,
+		.sources = ends.sources,
 		.nsources = comm->nranks,
-		.destinations = destinations,
-		.ndestinations = n,
+		.destinations = ends.destinations,
+		.ndestinations = ends.ndestinations,
 		.count = length / t->call->element_bytes,
 		.dtype = t->call->dtype,
 		.op = t->call->op,
-		.touch = comm_others(comm),
+		.touch = ends.slots,
 	});
 	t->digest += header->digest;
-	if (t->corrupt && someone_fetches && length)
-		*result ^= 0x20;
+	if (t->corrupt && ends.someone_fetches && length)
+		*region_result(&comm->region, comm->rank, t->turn) ^= 0x20;
 	/* [RESULT] (1) */
 	atomic_store_explicit(&header->word, header_word(t->flag, 0), memory_order_release);
 	atomic_store_explicit(&comm->own->results, t->turn, memory_order_release);
