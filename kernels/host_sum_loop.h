@@ -16,15 +16,18 @@ STEP ACCUMULATOR OF_DTYPE(add)(int op, ACCUMULATOR sum, const void *source, size
 
 /*
  * op, nsources and ndestinations are constants in the callers that matter: what they make needless
- * goes. The first two sources and the first destination stay in registers; the others are looked up
- * in the job each time.
+ * goes. The first four sources and the first two destinations stay in registers; the others are looked
+ * up in the job each time.
  */
 STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int op,
 			     unsigned nsources, unsigned ndestinations)
 {
 	const unsigned char *first = job->sources[0];
 	const unsigned char *second = job->sources[nsources > 1];
+	const unsigned char *third = job->sources[nsources > 2 ? 2 : 0];
+	const unsigned char *fourth = job->sources[nsources > 3 ? 3 : 0];
 	unsigned char *destination = job->destinations[0];
+	unsigned char *other = job->destinations[ndestinations > 1];
 	v_u64 digest = {};
 
 	for (size_t at = 0; at < lines * HOST_SUM_LINE; at += HOST_SUM_LINE) {
@@ -36,11 +39,18 @@ STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int o
 
 			if (nsources > 1)
 				sum = OF_DTYPE(add)(op, sum, second, k);
-			for (unsigned s = 2; s < nsources; s++)
+			if (nsources > 2)
+				sum = OF_DTYPE(add)(op, sum, third, k);
+			if (nsources > 3)
+				sum = OF_DTYPE(add)(op, sum, fourth, k);
+			for (unsigned s = 4; s < nsources; s++)
 				sum = OF_DTYPE(add)(op, sum, job->sources[s], k);
 			result = OF_DTYPE(narrow)(sum);
 			vector_store(destination + k, result);
-			store_to_others(job, ndestinations, k, result);
+			if (ndestinations > 1)
+				vector_store(other + k, result);
+			if (ndestinations > 2)
+				store_to_others(job, ndestinations, k, result);
 			digest += (v_u64)result;
 		}
 		if (job->touch & 1u)
@@ -53,13 +63,18 @@ STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int o
 	return digest_of_lanes(digest);
 }
 
-/* The hot shapes of the host path: two ranks, the result for one of them or for both. */
+/* The hot shapes of the host path: two ranks, the result for one of them or for both; four or eight ranks, the
+ * result for its owner and for those who fetch it. */
 KERNEL uint64_t OF_DTYPE(sum)(const struct host_sum_job *job, size_t lines)
 {
 	if (job->nsources == 2 && job->ndestinations == 1)
 		return OF_DTYPE(loop)(job, lines, HOST_SUM_SUM, 2, 1);
 	if (job->nsources == 2 && job->ndestinations == 2)
 		return OF_DTYPE(loop)(job, lines, HOST_SUM_SUM, 2, 2);
+	if (job->nsources == 4 && job->ndestinations == 2)
+		return OF_DTYPE(loop)(job, lines, HOST_SUM_SUM, 4, 2);
+	if (job->nsources == 8 && job->ndestinations == 2)
+		return OF_DTYPE(loop)(job, lines, HOST_SUM_SUM, 8, 2);
 	return OF_DTYPE(loop)(job, lines, HOST_SUM_SUM, job->nsources, job->ndestinations);
 }
 

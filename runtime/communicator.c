@@ -141,7 +141,8 @@ static void plan_waiting(struct belay_comm *comm)
 	/* A rank that has been pinned says nothing about the others: count what the machine has. */
 	if (cores == 1 && sysconf(_SC_NPROCESSORS_ONLN) > 1)
 		cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-	comm->spin_polls = comm->nranks <= cores ? SPIN_POLLS : SPIN_POLLS_SHARED;
+	comm->crowded = comm->nranks > cores;
+	comm->spin_polls = comm->crowded ? SPIN_POLLS_SHARED : SPIN_POLLS;
 	comm->yield_ns = comm->settings.late_ns < YIELD_NS ? comm->settings.late_ns : YIELD_NS;
 }
 

@@ -57,6 +57,7 @@ struct belay_comm {
 	uint64_t pass;       /* last pass begun */
 	uint32_t index;      /* calls of the open pass so far */
 	uint32_t spin_polls; /* polls before the first yield */
+	bool crowded;        /* more ranks than cores */
 	const struct path *path;
 	uint64_t switch_seen; /* the path switch that `path` is from */
 	struct control_rank *own;

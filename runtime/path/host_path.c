@@ -315,7 +315,8 @@ static void reduce_slice(struct belay_comm *comm, struct turn *t)
 		.count = length / t->call->element_bytes,
 		.dtype = t->call->dtype,
 		.op = t->call->op,
-		.touch = ends.slots,
+		/* Ranks that share a core share its cache: there a touch only makes clean lines dirty. */
+		.touch = comm->crowded ? 0 : ends.slots,
 	});
 	t->digest += header->digest;
 	if (t->corrupt && ends.someone_fetches && length)
