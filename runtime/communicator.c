@@ -41,6 +41,8 @@
 /* Used until belay-bench --tune says better; see docs/performance.md. */
 #define TWOSHOT_FROM_BYTES 32768
 
+/* Measured, see docs/performance.md: from 1 MB on, turns of this size are up to twice as fast as one. */
+#define SLOT_BYTES_MAX ((size_t)512 << 10)
 /* How long a rank with a bad setting stays to tell the others. */
 #define TELL_UNFIT_NS (500 * NS_PER_MS)
 
@@ -186,6 +188,13 @@ static void close_members(struct group_members *members)
 		(void)close(members->region_fd);
 }
 
+/* Slots that stay in a core's caches beat slots that take a large call whole (docs/decisions/0005). */
+static size_t slot_bytes(const struct belay_comm *comm)
+{
+	return comm->settings.symm_max_bytes < SLOT_BYTES_MAX ? comm->settings.symm_max_bytes
+							      : SLOT_BYTES_MAX;
+}
+
 static int meet(struct creation *c)
 {
 	struct belay_comm *comm = c->comm;
@@ -202,7 +211,7 @@ static int meet(struct creation *c)
 	};
 	int status;
 
-	region_layout(comm->nranks, comm->settings.symm_max_bytes, comm->settings.buffer_max_bytes,
+	region_layout(comm->nranks, slot_bytes(comm), comm->settings.buffer_max_bytes,
 		      layout);
 	spec.region_stride = layout->stride;
 	spec.region_bytes = layout->stride * comm->nranks;
