@@ -264,6 +264,11 @@ static int prepare_memory(struct creation *c)
 		return status;
 	control_segment_place(memory, comm->nranks, &comm->control);
 	comm->own = &comm->control.rank[comm->rank];
+	/* Best effort: head and words of all, own rings. */
+	(void)shared_memory_prefault(memory, (size_t)((char *)comm->control.rings - (char *)memory));
+	(void)shared_memory_prefault((char *)comm->control.rings +
+					     comm->rank * trace_ring_bytes(comm->nranks),
+				     trace_ring_bytes(comm->nranks));
 	control_rank_preset(comm->own, comm->turn, (int32_t)getpid());
 	if (comm->rank == 0) {
 		comm->control.head->heartbeat_period_ns = comm->settings.heartbeat_ns;

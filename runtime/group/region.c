@@ -39,7 +39,7 @@ void region_layout(unsigned nranks, size_t slot_bytes, size_t buffers_bytes,
 	ret_layout->stride = ret_layout->buffers_offset + ret_layout->buffers_bytes;
 }
 
-/* Faults own pages in now, so that no call pays for it. Peers' pages are the same ones. */
+/* For kernels that cannot prefault: own pages only, for it writes to them. */
 static void touch_pages(char *memory, size_t bytes)
 {
 	/* Relaxed: the store is there to fault the page in, and must not be optimised away. */
@@ -65,7 +65,10 @@ int region_open(struct region *region, const struct region_layout *layout, unsig
 	if (status)
 		return status;
 	region->base = memory;
-	touch_pages(region_stride(region, rank), layout->reserved_bytes);
+	for (unsigned r = 0; r < nranks; r++)
+		if (shared_memory_prefault(region_stride(region, r), layout->reserved_bytes) != 0 &&
+		    r == rank)
+			touch_pages(region_stride(region, r), layout->reserved_bytes);
 	return 0;
 }
 

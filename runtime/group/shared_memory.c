@@ -210,3 +210,17 @@ int shared_memory_map(int fd, size_t bytes, void **ret_memory, struct cause_chai
 	*ret_memory = memory;
 	return 0;
 }
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+int shared_memory_prefault(void *memory, size_t bytes)
+{
+	int result;
+
+	do
+		result = madvise(memory, bytes, MADV_POPULATE_WRITE);
+	while (result != 0 && (errno == EINTR || errno == EAGAIN));
+	return result;
+}
