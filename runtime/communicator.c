@@ -65,6 +65,7 @@ static void free_comm(struct belay_comm *comm)
 		return;
 	settings_free(&comm->settings);
 	mailbox_destroy(&comm->mailbox);
+	(void)pthread_mutex_destroy(&comm->note_lock);
 	if (comm->fork_cookie)
 		(void)munmap((void *)(uintptr_t)comm->fork_cookie, sizeof(uint32_t));
 	cause_chain_free(comm->causes);
@@ -96,6 +97,8 @@ static int new_comm(const struct belay_config *config, int rank, struct belay_co
 		return BELAY_E_NO_MEMORY;
 	memset(comm, 0, sizeof(*comm));
 	mailbox_init(&comm->mailbox);
+	/* Default attributes: cannot fail on Linux. */
+	(void)pthread_mutex_init(&comm->note_lock, NULL);
 	if (config) {
 		causes.log = config->log;
 		causes.log_user = config->log_user;

@@ -92,7 +92,8 @@ struct belay_comm {
 	} count;
 
 	struct mailbox mailbox;
-	bool verdict_noted; /* under the mailbox's lock: the verdict stands in `causes` */
+	pthread_mutex_t note_lock; /* comm_note_verdict(); taken before the lock of `causes` */
+	bool verdict_noted;        /* under note_lock: the verdict stands in `causes` */
 	_Atomic uint32_t path_id;     /* enum belay_path of `path`, for others than the calling thread */
 	_Atomic uint32_t path_wanted; /* rank 0: the watcher's wish for a switch; 0: none */
 	_Atomic uint32_t last_path, last_algorithm; /* of the last call done, for health */

@@ -71,12 +71,12 @@ int comm_cause_status(enum belay_cause cause)
 void comm_note_verdict(struct belay_comm *comm, const struct control_cause *cause)
 {
 	/* Whoever comes second waits until the line is there, so that a program that has the status finds it. */
-	pthread_mutex_lock(&comm->mailbox.lock);
+	pthread_mutex_lock(&comm->note_lock);
 	if (!comm->verdict_noted)
 		cause_add(comm->causes, NULL, 0, cause->culprit, cause->seq, "verdict %s: %s",
 			  belay_cause_name((enum belay_cause)cause->cause), cause->text);
 	comm->verdict_noted = true;
-	pthread_mutex_unlock(&comm->mailbox.lock);
+	pthread_mutex_unlock(&comm->note_lock);
 }
 
 int comm_fail(struct belay_comm *comm)
