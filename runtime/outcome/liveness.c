@@ -258,11 +258,18 @@ static int stuck_rank(const struct outcome_view *view)
 	return view->missing ? __builtin_ctzll(view->missing) : -1;
 }
 
+/* All is here and the calling thread has not looked yet: preempted, say. It will go on, so nobody is to blame. In the
+ * other phases what is missing is not what the thread waits for. */
+static bool may_go_on(const struct outcome_view *view)
+{
+	return view->missing == 0 && view->phase != WAIT_VERDICT && view->phase != WAIT_GATHER;
+}
+
 static struct outcome_action on_wait(const struct outcome_view *view)
 {
 	struct outcome_action action;
 
-	if (waited_ns(view) >= view->give_up_ns)
+	if (waited_ns(view) >= view->give_up_ns && !may_go_on(view))
 		return propose(view, BELAY_CAUSE_PEER_STUCK, stuck_rank(view));
 	action = on_left(view);
 	if (action.kind == OUTCOME_NOTHING)

@@ -276,6 +276,21 @@ START_TEST(when_all_have_sent_the_rank_that_stands_still_is_blamed)
 }
 END_TEST
 
+START_TEST(nobody_is_blamed_while_the_own_thread_has_not_seen_that_all_is_here)
+{
+	struct outcome_view view = waiting_for_rank_2(GIVE_UP);
+
+	view.missing = 0;
+	ck_assert_int_eq(decide(&view), OUTCOME_NOTHING);
+	view.phase = WAIT_COMMIT;
+	ck_assert_int_eq(decide(&view), OUTCOME_NOTHING);
+	view.phase = WAIT_GATHER; /* the watchers gather: nothing comes to the thread by itself */
+	ck_assert_int_eq(decide(&view), OUTCOME_PROPOSE);
+	view.phase = WAIT_VERDICT;
+	ck_assert_int_eq(decide(&view), OUTCOME_PROPOSE);
+}
+END_TEST
+
 /* ---- mismatch, abort -------------------------------------------------------------------------- */
 
 static struct outcome_view with_a_mismatch(uint64_t age)
@@ -404,6 +419,7 @@ static Suite *suite(void)
 	tcase_add_test(dead, the_hard_deadline_proposes_and_blames_the_root);
 	tcase_add_test(dead, the_proposal_names_the_first_open_turn_and_not_the_own);
 	tcase_add_test(dead, when_all_have_sent_the_rank_that_stands_still_is_blamed);
+	tcase_add_test(dead, nobody_is_blamed_while_the_own_thread_has_not_seen_that_all_is_here);
 	tcase_add_test(words, a_mismatch_waits_for_all_signatures_up_to_the_grace);
 	tcase_add_test(words, a_complaint_younger_than_the_view_is_not_past_its_grace);
 	tcase_add_test(words, a_mismatch_waits_for_the_turns_below_it);
