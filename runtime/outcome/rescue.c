@@ -49,6 +49,7 @@ struct rescue {
 	uint64_t members;
 	bool active;
 	bool whole_call;  /* the ring path's own way of working, not a rescue */
+	bool no_memory;   /* the last send was refused for want of it: poll() would not wait */
 	unsigned next, prev;
 	uint64_t turn;
 	uint64_t total, offset; /* bytes: of the turn, of the current chunk */
@@ -340,7 +341,8 @@ static bool pass_on(struct rescue *rescue, unsigned origin)
 		sent = sendmsg(rescue->comm->members.link[rescue->next], &message,
 			       MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (sent < 0 && errno == EINTR);
-	if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
+	rescue->no_memory = sent < 0 && (errno == ENOBUFS || errno == ENOMEM);
+	if (sent < 0 && !rescue->no_memory && errno != EAGAIN && errno != EWOULDBLOCK) {
 		/* The neighbour is gone; its pidfd will say so, and a new attempt goes round it. */
 		rescue_cancel(rescue);
 		return false;
@@ -420,9 +422,10 @@ static void take_stash(struct rescue *rescue)
 	}
 }
 
+/* Without memory the link counts as writable all the same; then the next look tries again. */
 bool rescue_wants_write(const struct rescue *rescue, unsigned peer)
 {
-	return rescue->active && peer == rescue->next && unsent(rescue);
+	return rescue->active && peer == rescue->next && unsent(rescue) && !rescue->no_memory;
 }
 
 bool rescue_wants_read(const struct rescue *rescue, unsigned peer)

@@ -7,8 +7,11 @@
 #include "config.h"
 
 #include <check.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tests/support/fault_variants.h"
 
@@ -99,6 +102,55 @@ START_TEST(a_wrong_arrival_flag_is_never_taken_for_data)
 	run(v, rank_life, &plan, &group);
 	assert_all_well(&group);
 	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, 3);
+}
+END_TEST
+
+/* ---- a kernel short of memory -----------------------------------------------------------------
+ */
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+/* Messages of this rank that the kernel still refuses, and what it says. */
+static _Atomic int sends_refused;
+static int refusal;
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	/* Relaxed: a rescue is long after the calling thread has set it. */
+	if (atomic_load_explicit(&sends_refused, memory_order_relaxed) <= 0)
+		return __real_sendmsg(fd, message, flags);
+	atomic_fetch_sub_explicit(&sends_refused, 1, memory_order_relaxed);
+	errno = refusal;
+	return -1;
+}
+
+static const int refusals[] = {EAGAIN, ENOBUFS, ENOMEM};
+
+static void live_short_of_memory(struct rank_seat *seat)
+{
+	const struct work_plan *plan = seat->plan;
+
+	rank_apply(seat, plan);
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	if (!seat->comm)
+		return;
+	atomic_store_explicit(&sends_refused, 20, memory_order_relaxed);
+	(void)rank_work(seat, plan);
+	RANK_EXPECT(seat, atomic_load_explicit(&sends_refused, memory_order_relaxed) == 0);
+	rank_end_of_life(seat, plan);
+}
+
+/* A live link that takes no message for now: the rescue tries again. */
+START_TEST(a_rescue_outlasts_a_kernel_that_is_short_of_memory)
+{
+	struct work_plan plan = {.fault = "rank=1,seq=7,kind=drop", .late = "2"};
+	struct rank_group group;
+
+	refusal = refusals[_i]; /* the ranks are forked from here */
+	run(&fault_variants[0], live_short_of_memory, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, 1);
 }
 END_TEST
 
@@ -249,6 +301,8 @@ static Suite *suite(void)
 			    n * DROP_SHAPES);
 	tcase_add_loop_test(c, many_lost_writes_of_all_ranks_are_all_rescued, 0, n);
 	tcase_add_loop_test(c, a_wrong_arrival_flag_is_never_taken_for_data, 0, n);
+	tcase_add_loop_test(c, a_rescue_outlasts_a_kernel_that_is_short_of_memory, 0,
+			    (int)(sizeof(refusals) / sizeof(refusals[0])));
 	tcase_add_loop_test(c, calls_pass_the_wrap_of_32_bits, 0, n);
 	tcase_add_loop_test(c, a_verdict_beyond_the_wrap_names_its_seq, 0, n);
 	suite_add_tcase(s, c);
