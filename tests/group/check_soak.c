@@ -3,7 +3,7 @@
  * One communicator that lives long: random sizes, random faults that it survives, a path that
  * breaks and comes back, while memory and descriptors stay flat. Short by default, long with
  * BELAY_TESTS_LONG=1. docs/faults.md: row 26, F04, F38, F62, F87. The seed is printed when it
- * fails; BELAY_TESTS_SEED repeats it.
+ * fails; BELAY_SEED repeats it.
  */
 #include "config.h"
 
@@ -86,7 +86,7 @@ static void soak(struct rank_seat *seat)
 
 START_TEST(a_communicator_outlives_all_faults_that_it_may_survive)
 {
-	const char *seed = getenv("BELAY_TESTS_SEED");
+	const char *seed = getenv("BELAY_SEED");
 	struct soak_plan plan = {
 		.seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) + (uint64_t)_i * 977,
 		.calls = rank_tests_long() ? 20000 : 400,
@@ -96,7 +96,7 @@ START_TEST(a_communicator_outlives_all_faults_that_it_may_survive)
 
 	plan_faults(&plan, nranks);
 	/* Printed as the TAP comment of a run that is cut, too. */
-	(void)printf("# BELAY_TESTS_SEED=%llu\n", (unsigned long long)plan.seed);
+	(void)printf("# BELAY_SEED=%llu\n", (unsigned long long)plan.seed);
 	(void)fflush(stdout);
 	rank_group_run(&(struct rank_spec){.nranks = nranks,
 					   .scenario = soak,
