@@ -144,7 +144,9 @@ static int flush_calls(struct generator *g, uint32_t number)
 		.tick_shift = (uint32_t)__builtin_ctzll((unsigned long long)g->scenario->tick_ns),
 	};
 
-	if (!rank->count || g->scenario->missing >> number & 1)
+	if (g->scenario->missing >> number & 1)
+		rank->count = 0; /* nobody will read them */
+	if (!rank->count)
 		return 0;
 	if (write_block(g, rank, CALL_LOG_BLOCK_CALLS, &rows))
 		return -1;
@@ -165,7 +167,9 @@ static int flush_events(struct generator *g, uint32_t number)
 		.nranks = g->nranks,
 	};
 
-	if (!rank->nevents || g->scenario->missing >> number & 1)
+	if (g->scenario->missing >> number & 1)
+		rank->nevents = 0;
+	if (!rank->nevents)
 		return 0;
 	if (write_block(g, rank, CALL_LOG_BLOCK_EVENTS, &rows))
 		return -1;
@@ -183,8 +187,6 @@ static struct event_record *new_event(struct generator *g, uint32_t number, enum
 
 	if (rank->nevents == EVENTS_MAX && flush_events(g, number))
 		rank->nevents = 0; /* said on stderr; the next write fails as well */
-	if (rank->nevents == EVENTS_MAX)
-		rank->nevents = 0; /* of a rank without a file */
 	event = &rank->events[rank->nevents++];
 	memset(event, 0, sizeof(*event));
 	event->kind = (uint8_t)kind;
