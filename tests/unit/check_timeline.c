@@ -69,6 +69,24 @@ START_TEST(a_rescue_by_record_and_by_event_is_one_item)
 }
 END_TEST
 
+START_TEST(the_time_of_a_rescue_is_that_of_the_records_as_in_the_summary)
+{
+	struct event_record event = { .kind = EVENT_RESCUE_END, .seq = 3, .time_ns = 50, .mask = 1,
+				      .duration_ns = 5000 };
+	struct made_row row;
+
+	made_row(&row, 3);
+	row.ranks[1].record.flags = CALL_RESCUED;
+	row.ranks[1].record.rescue_ns = 200;
+	made_row_done(&row);
+	ck_assert_int_eq(timeline_note_event(&timeline, 0, &event), 0);
+	ck_assert_int_eq(timeline_note_row(&timeline, &row.row, &row.facts), 0);
+	ck_assert_int_eq(timeline_note_event(&timeline, 2, &event), 0);
+	ck_assert_int_eq(timeline_finish(&timeline), 0);
+	ck_assert_uint_eq(last.amount_ns, 200);
+}
+END_TEST
+
 START_TEST(a_long_timeline_is_sorted_and_complete)
 {
 	/* Two sources, one 1000 items behind the other. */
@@ -97,6 +115,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, what_several_ranks_tell_is_one_item);
 	tcase_add_test(c, a_rescue_by_record_and_by_event_is_one_item);
+	tcase_add_test(c, the_time_of_a_rescue_is_that_of_the_records_as_in_the_summary);
 	tcase_add_test(c, a_long_timeline_is_sorted_and_complete);
 	suite_add_tcase(s, c);
 	return s;

@@ -43,8 +43,11 @@ static void join(struct timeline_item *known, const struct timeline_item *item)
 	known->ranks |= item->ranks;
 	if (item->time_ns < known->time_ns)
 		known->time_ns = item->time_ns;
-	if (item->amount_ns > known->amount_ns)
+	if (item->recorded > known->recorded ||
+	    (item->recorded == known->recorded && item->amount_ns > known->amount_ns)) {
 		known->amount_ns = item->amount_ns;
+		known->recorded = item->recorded;
+	}
 	if (!known->path)
 		known->path = item->path;
 	if (!known->text[0])
@@ -167,9 +170,11 @@ int timeline_note_row(struct timeline *timeline, const struct call_row *row,
 		item.path = facts->rescue_path;
 		item.ranks = facts->stuck;
 		item.amount_ns = facts->rescue_ns;
+		item.recorded = 1;
 		status = timeline_note(timeline, &item);
 	}
 	item.amount_ns = 0;
+	item.recorded = 0;
 	item.path = 0;
 	if (status == 0 && facts->mismatched) {
 		item.kind = TIMELINE_MISMATCH;
