@@ -58,6 +58,10 @@ enum call_fault call_fault_before(struct belay_comm *comm, struct call *call)
 {
 	switch (due(comm, comm->seq + 1, FAULT_AT_STAGE)) {
 	case FAULT_SKIP:
+		/* The call left out takes no number: without this, no later call would be made. */
+		if (comm->skipped_seq == comm->seq + 1)
+			break;
+		comm->skipped_seq = comm->seq + 1;
 		return CALL_FAULT_SKIP;
 	case FAULT_EXTRA:
 		extra_call(comm, call);

@@ -78,6 +78,7 @@ struct belay_comm {
 
 	/* Calling thread, not so hot. */
 	uint64_t first_seq;
+	uint64_t skipped_seq;     /* fault injection: the seq that a call was left out at last; 0: none */
 	uint64_t pass_first_seq;
 	uint64_t ended_pass;      /* last pass ended; 0: none */
 	uint64_t ended_first_seq, ended_last_seq, ended_turn;

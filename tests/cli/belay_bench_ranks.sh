@@ -28,6 +28,10 @@ tap_is "a mismatch is the verdict of every rank, and no output was written" faul
 tap_is "a rank that is stopped for a while is waited for" faulty 0 '
 	.rescues == 0 and .verdict == null and .passes.count == 5' rank=1,seq=300,kind=stop:50
 
+tap_is "a rank that leaves out one call of a pass is found at the last call that the others make in it" faulty 1 '
+	.verdict.seq == 366 and .verdict.cause == "mismatch" and .verdict.rank == 1
+	and (.verdicts | length) == 4' rank=1,seq=300,kind=skip
+
 if [ "${BELAY_TESTS_LONG:-0}" = 1 ]; then
 	tap_is "passes before and after a rescue are unaffected" json '
 		.rescues == 1 and .passes.count == 200 and .rows[0].checked and .rows[0].calls == 24400 and .verdict == null' \
