@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -108,6 +110,33 @@ static int plan(const struct bench_order *order, struct bench_job *head)
 	return 0;
 }
 
+/* What all ranks and their job will take, near enough: each has its inputs and two buffers. */
+static uint64_t memory_needed(const struct bench_job *head)
+{
+	uint64_t of_a_rank = 2 * head->buffer_bytes;
+
+	for (uint32_t dtype = BELAY_F32; dtype < BENCH_DTYPES; dtype++)
+		of_a_rank += head->pool_count[dtype] * belay_dtype_bytes((enum belay_dtype)dtype);
+	return head->bytes + head->nranks * of_a_rank;
+}
+
+/* Of the machine, in bytes; UINT64_MAX when it does not say. */
+static uint64_t memory_available(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+	uint64_t kilobytes, bytes = UINT64_MAX;
+
+	if (!file)
+		return bytes;
+	while (bytes == UINT64_MAX && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "MemAvailable: %" SCNu64, &kilobytes) == 1)
+			bytes = kilobytes * 1024;
+	}
+	(void)fclose(file); /* only read */
+	return bytes;
+}
+
 static void fill_steps(struct bench_job *job, const struct bench_order *order)
 {
 	struct bench_step *steps = bench_at(job, job->steps_at);
@@ -174,6 +203,11 @@ int bench_job_create(const struct bench_order *order, struct bench_job **ret_job
 
 	if (plan(order, &head)) {
 		errno = EFBIG;
+		return -1;
+	}
+	/* Reserving more than there is does not fail, it wakes the OOM killer. */
+	if (memory_needed(&head) > memory_available()) {
+		errno = ENOMEM;
 		return -1;
 	}
 	if (belay_unique_id_create(&head.id) || getrandom(&head.seed, sizeof(head.seed), 0) < 0) {
