@@ -31,6 +31,7 @@ is_refused --paths=tcp "--paths 'tcp': BELAY_PATHS='tcp'"
 is_refused --algorithm=tree "--algorithm 'tree': expected oneshot or twoshot"
 is_refused --fault=rank=1,seq=5,kind=explode "--fault 'rank=1,seq=5,kind=explode': .*explode"
 is_refused --first-seq=0 "--first-seq '0': expected a number from 1"
+is_refused --first-seq=9007199254740992 "--first-seq '9007199254740992': expected a number from 1 to 9007199254740991"
 is_refused --workload=no-such-file "--workload 'no-such-file': no workload of that name, and no file"
 is_refused --passes=3 "--passes needs --workload"
 is_refused "--workload=verify-pass --passes=0" "--passes '0': expected a number from 1"
@@ -47,6 +48,24 @@ is_refused --nonsense "unknown or ambiguous option '--nonsense'"
 is_refused -x "unknown option '-x'"
 is_refused operand "unexpected operand 'operand'"
 is_refused --rank-process=0 "--rank-process is for this command's own ranks"
+
+# What is wrong in the environment: as is_refused, for VARIABLE=VALUE.
+setting_is_refused()
+{
+	export "${1?}"
+	tap_is "'$1' is refused" refuses "$2" "$bench" --ranks=4
+	unset "${1%%=*}"
+}
+setting_is_refused BELAY_LATE_MS=soon "BELAY_LATE_MS='soon' (from the environment): expected milliseconds"
+setting_is_refused BELAY_PATHS=tcp "BELAY_PATHS='tcp' (from the environment): expected a list"
+setting_is_refused BELAY_FAULT=boom "BELAY_FAULT: 'boom': expected rank="
+
+too_large()
+{
+	ends 1 "$bench" --ranks 64 --sizes 65536M --iters 1 && [ "$(wc -l <"$tap_dir/err")" = 1 ] &&
+		grep -q 'the buffers of 64 ranks need more memory than is free here' "$tap_dir/err"
+}
+tap_is "buffers that the machine has no memory for are an error, not the end of other processes" too_large
 tap_is "nothing was written by what was refused" test ! -e x
 
 no_cuda()

@@ -291,7 +291,7 @@ static int read_option(int option, const char *value, struct reading *reading)
 	case OPT_PASSES:
 		return read_number(option, value, 1, WORKLOAD_PASSES_MAX, &reading->passes);
 	case OPT_FIRST_SEQ:
-		return read_number(option, value, 1, UINT64_MAX / 2, &options->first_seq);
+		return read_number(option, value, 1, BENCH_SEQ_MAX, &options->first_seq);
 	case OPT_GRAPH:
 		options->graph = 1;
 		return 0;
@@ -402,6 +402,16 @@ static int read_workload(struct reading *reading)
 	return status;
 }
 
+/* What no option has said comes from the environment: told once here, not by each rank. */
+static int check_settings(void)
+{
+	struct belay_setting setting = {.size = sizeof(setting)};
+
+	if (belay_setting_get(0, NULL, &setting) == BELAY_E_SETTING)
+		return command_complain("%s", belay_last_error());
+	return 0;
+}
+
 /* What can be checked only when all options are known. */
 static int finish(struct reading *reading)
 {
@@ -414,6 +424,8 @@ static int finish(struct reading *reading)
 		status = check_sizes(options);
 	if (status == 0)
 		status = read_workload(reading);
+	if (status == 0)
+		status = check_settings();
 	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
 	return status;
 }

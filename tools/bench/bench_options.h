@@ -12,6 +12,8 @@
 
 #define BENCH_SIZES_MAX 256
 #define BENCH_SIZE_MAX (UINT64_C(1) << 36)
+/* The largest belay_config.first_seq. */
+#define BENCH_SEQ_MAX ((UINT64_C(1) << 53) - 1)
 
 enum bench_backend { BENCH_AUTO = 0, BENCH_HOST = 1, BENCH_CUDA = 2 };
 
