@@ -164,7 +164,7 @@ int belay_process_comm(const struct belay_process *process, int index,
 	comm.breaker = (enum belay_breaker_state)atomic_load_explicit(&segment->head->breaker_state,
 								      memory_order_relaxed);
 	comm.rescued_seqs =
-		atomic_load_explicit(&segment->head->rescued_count, memory_order_relaxed);
+		atomic_load_explicit(&segment->head->rescued_seqs, memory_order_relaxed);
 	comm.verdict.size = sizeof(comm.verdict);
 	comm.has_verdict = control_view_verdict(segment, &comm.verdict);
 	*ret_comm = comm;

@@ -104,7 +104,7 @@ int belay_comm_statistics(const struct belay_comm *comm, struct belay_statistics
 	for (unsigned i = 0; i < 8; i++)
 		ret_statistics->calls_by_path[i] = shown(&comm->count.by_path[i]);
 	ret_statistics->late_calls = shown(&comm->count.late_calls);
-	ret_statistics->rescued_seqs = shown(&comm->control.head->rescued_count);
+	ret_statistics->rescued_seqs = shown(&comm->control.head->rescued_seqs);
 	ret_statistics->own_rescues = shown(&comm->count.own_rescues);
 	for (unsigned r = 0; r < BELAY_RANKS_MAX; r++) {
 		ret_statistics->late_by_rank[r] = shown(&comm->count.late_by_rank[r]);

@@ -140,6 +140,9 @@ struct control_head {
 	/* Rescued turns, each counted once by the CAS that raised `rescued_last`. */
 	alignas(LINE) _Atomic uint64_t rescued_count;
 	_Atomic uint64_t rescued_last;
+	/* The same for seqs, for people: a seq may have several turns. */
+	_Atomic uint64_t rescued_seqs;
+	_Atomic uint64_t rescued_seq_last;
 	/* Written by rank 0's watcher. */
 	alignas(LINE) _Atomic uint64_t probe_round; /* of the breaker; 0: none so far */
 	_Atomic uint32_t breaker_state;             /* enum belay_breaker_state */

@@ -517,20 +517,30 @@ static bool pushes_are_over(const struct rescue *rescue, const struct stuck_turn
 	return true;
 }
 
-/* S4: each rescued turn is counted once, by whoever raises the word. */
+/* Raises the word to `number`. False: it stood there already, or above. */
+static bool raise_word(_Atomic uint64_t *word, uint64_t number)
+{
+	uint64_t last = atomic_load_explicit(word, memory_order_acquire);
+
+	while (last < number)
+		if (atomic_compare_exchange_weak_explicit(word, &last, number, memory_order_acq_rel,
+							  memory_order_acquire))
+			return true;
+	return false;
+}
+
+/* S4: each rescued turn is counted once, by whoever raises the word; and so is its seq, which is the calling thread's:
+ * that thread waits for this turn's outcome. */
 static void count_rescue(const struct rescue *rescue)
 {
 	struct control_head *head = rescue->comm->control.head;
-	uint64_t last = atomic_load_explicit(&head->rescued_last, memory_order_acquire);
+	uint64_t seq = atomic_load_explicit(&rescue->comm->own->seq, memory_order_relaxed);
 
-	while (last < rescue->turn)
-		if (atomic_compare_exchange_weak_explicit(&head->rescued_last, &last, rescue->turn,
-							  memory_order_acq_rel,
-							  memory_order_acquire)) {
-			/* Relaxed: a number to be shown. */
-			atomic_fetch_add_explicit(&head->rescued_count, 1, memory_order_relaxed);
-			return;
-		}
+	/* Relaxed: numbers to be shown. */
+	if (raise_word(&head->rescued_last, rescue->turn))
+		atomic_fetch_add_explicit(&head->rescued_count, 1, memory_order_relaxed);
+	if (raise_word(&head->rescued_seq_last, seq))
+		atomic_fetch_add_explicit(&head->rescued_seqs, 1, memory_order_relaxed);
 }
 
 static void finish(struct rescue *rescue, bool output)

@@ -17,6 +17,11 @@ faulty()
 
 tap_is "a lost write is rescued and all results are right" faulty 0 '
 	.rescues == 1 and .passes.count == 5 and .rows[0].checked and .verdict == null' rank=2,seq=300,kind=drop
+BELAY_SYMM_MAX=32K
+export BELAY_SYMM_MAX
+tap_is "a call that was rescued in four turns is one rescue" faulty 0 '
+	.rescues == 1 and .passes.count == 5 and .rows[0].checked and .verdict == null' rank=2,seq=300,kind=drop
+unset BELAY_SYMM_MAX
 tap_is "a killed rank is the verdict of every survivor" faulty 1 '
 	.verdict.seq == 300 and .verdict.cause == "peer_lost" and .verdict.rank == 2 and .lost_ranks == [2]
 	and [.verdicts[] | [.rank, .seq, .cause, .culprit]]
