@@ -4,10 +4,15 @@
 #include "tools/bench/bench_options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOG_DIR_MODE 0700 /* as the library's */
 
 /* clang-format off: texts and tables */
 const char bench_help[] =
@@ -412,6 +417,23 @@ static int check_settings(void)
 	return 0;
 }
 
+/* The ranks would run on without a log; who asks for one here wants to know first. Made as the library makes it. */
+static int check_log_dir(const char *dir)
+{
+	int made = mkdir(dir, LOG_DIR_MODE) == 0 || errno == EEXIST;
+	int fd = made ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int writable = fd >= 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+	int error = errno;
+
+	if (fd >= 0)
+		(void)close(fd); /* only looked at */
+	if (writable)
+		return 0;
+	return command_complain("--log-dir '%s': expected a folder to write into, or the name of a new one: "
+				"%s",
+				dir, strerror(error));
+}
+
 /* What can be checked only when all options are known. */
 static int finish(struct reading *reading)
 {
@@ -426,6 +448,8 @@ static int finish(struct reading *reading)
 		status = read_workload(reading);
 	if (status == 0)
 		status = check_settings();
+	if (status == 0 && given(reading, OPT_LOG_DIR))
+		status = check_log_dir(getenv("BELAY_LOG_DIR"));
 	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
 	return status;
 }
