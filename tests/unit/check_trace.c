@@ -304,10 +304,13 @@ START_TEST(more_gaps_than_can_be_noted_are_still_exact)
 	config.rings = shared_rings(64);
 	area = config.rings;
 	fake_disk_fail_after(0, ENOSPC);
+	fake_disk_hang();
 	trace = open_trace(&config);
 	/* Fill, then free one place at a time in the writer's stead: a gap before each record. */
 	while (seq < area->call_capacity)
 		commit(trace, 64, ++seq);
+	/* It stands in a write: it looks at no record meanwhile. */
+	ck_assert_int_eq(fake_disk_wait_hanging(), 1);
 	for (uint32_t i = 1; i <= 2 * TRACE_GAPS; i++) {
 		commit(trace, 64, ++seq); /* dropped */
 		atomic_store_explicit(&area->calls.written, i, memory_order_release);
@@ -321,6 +324,7 @@ START_TEST(more_gaps_than_can_be_noted_are_still_exact)
 			  seq);
 	ck_assert_uint_gt(trace_records_lost(trace),
 			  2 * TRACE_GAPS); /* those without a note as well */
+	fake_disk_release();
 	close_trace(trace);
 }
 END_TEST
