@@ -166,6 +166,8 @@ static int plan(struct creation *c, int rank, int nranks)
 	tuning->twoshot_from_bytes = nranks == 2 ? UINT64_MAX : TWOSHOT_FROM_BYTES;
 	status = tuning_load(comm->settings.text[SETTING_tune], comm->nranks, tuning, comm->causes);
 	if (status == 0)
+		status = faults_check_ranks(&comm->faults, nranks, comm->causes);
+	if (status == 0)
 		status = settings_agree_text(&comm->settings, c->agree, sizeof(c->agree));
 	if (status)
 		return status;

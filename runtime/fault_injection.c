@@ -371,3 +371,16 @@ void fault_act(const struct faults *faults, int rank, uint64_t seq, enum fault_p
 		if (fault_matches(&faults->list[i], rank, seq, at))
 			act(&faults->list[i]);
 }
+
+int faults_check_ranks(const struct faults *faults, int nranks, struct cause_chain *causes)
+{
+	for (uint32_t i = 0; i < faults->count; i++) {
+		if (faults->list[i].rank < nranks)
+			continue;
+		cause_add(causes, NULL, 0, -1, 0,
+			  "BELAY_FAULT names rank=%d; expected a rank from 0 to %d, or *",
+			  faults->list[i].rank, nranks - 1);
+		return BELAY_E_SETTING;
+	}
+	return 0;
+}

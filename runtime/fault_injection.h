@@ -36,6 +36,9 @@ struct faults {
 /* Parses BELAY_FAULT. Empty: none. Returns 0 or BELAY_E_SETTING with the bad part and what was expected in causes. */
 int faults_parse(const char *text, struct faults *ret_faults, struct cause_chain *causes);
 
+/* Refuses a fault of a rank that there is not. Returns 0 or BELAY_E_SETTING with causes. */
+int faults_check_ranks(const struct faults *faults, int nranks, struct cause_chain *causes);
+
 static inline int faults_armed(const struct faults *faults)
 {
 	return (int)__builtin_expect(faults->count != 0, 0);

@@ -285,6 +285,16 @@ START_TEST(a_process_killed_while_stopped_leaves_nobody_behind)
 }
 END_TEST
 
+START_TEST(a_fault_of_a_rank_that_there_is_not_is_refused)
+{
+	struct faults faults;
+
+	ck_assert_int_eq(faults_parse("rank=1,seq=5,kind=drop;rank=*,seq=6,kind=drop", &faults, NULL), 0);
+	ck_assert_int_eq(faults_check_ranks(&faults, 2, NULL), 0);
+	ck_assert_int_eq(faults_check_ranks(&faults, 1, NULL), BELAY_E_SETTING);
+}
+END_TEST
+
 START_TEST(every_kind_and_point_has_a_name)
 {
 	for (int kind = FAULT_NONE; kind <= FAULT_STARVE; kind++)
@@ -315,6 +325,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, a_stopped_process_goes_on_and_has_no_child_to_reap, 0, 2);
 	tcase_add_test(c, a_stop_lasts_at_least_its_time);
 	tcase_add_test(c, a_process_killed_while_stopped_leaves_nobody_behind);
+	tcase_add_test(c, a_fault_of_a_rank_that_there_is_not_is_refused);
 	tcase_add_test(c, every_kind_and_point_has_a_name);
 	suite_add_tcase(s, c);
 	return s;

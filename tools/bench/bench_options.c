@@ -417,6 +417,21 @@ static int check_settings(void)
 	return 0;
 }
 
+/* The library knows the number of ranks only when they meet; who asks for a rank too many here is told before. The rest of
+ * the spec has been checked. */
+static int check_fault_ranks(int nranks)
+{
+	const char *at = getenv("BELAY_FAULT");
+
+	while (at && (at = strstr(at, "rank=")) != NULL) {
+		at += strlen("rank=");
+		if (*at != '*' && strtol(at, NULL, 10) >= nranks)
+			return command_complain("--fault '%s': expected ranks from 0 to %d",
+						getenv("BELAY_FAULT"), nranks - 1);
+	}
+	return 0;
+}
+
 /* The ranks would run on without a log; who asks for one here wants to know first. Made as the library makes it. */
 static int check_log_dir(const char *dir)
 {
@@ -448,6 +463,8 @@ static int finish(struct reading *reading)
 		status = read_workload(reading);
 	if (status == 0)
 		status = check_settings();
+	if (status == 0)
+		status = check_fault_ranks((int)options->nranks);
 	if (status == 0 && given(reading, OPT_LOG_DIR))
 		status = check_log_dir(getenv("BELAY_LOG_DIR"));
 	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
