@@ -16,8 +16,8 @@ STEP ACCUMULATOR OF_DTYPE(add)(int op, ACCUMULATOR sum, const void *source, size
 
 /*
  * op, nsources and ndestinations are constants in the callers that matter: what they make needless
- * goes. The first four sources and the first two destinations stay in registers; the others are looked
- * up in the job each time.
+ * goes. The first four sources and the first two destinations stay in registers; the others are
+ * looked up in the job each time.
  */
 STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int op,
 			     unsigned nsources, unsigned ndestinations)
@@ -63,8 +63,8 @@ STEP uint64_t OF_DTYPE(loop)(const struct host_sum_job *job, size_t lines, int o
 	return digest_of_lanes(digest);
 }
 
-/* The hot shapes of the host path: two ranks, the result for one of them or for both; four or eight ranks, the
- * result for its owner and for those who fetch it. */
+/* The hot shapes of the host path: two ranks, the result for one of them or for both; four or eight
+ * ranks, the result for its owner and for those who fetch it. */
 KERNEL uint64_t OF_DTYPE(sum)(const struct host_sum_job *job, size_t lines)
 {
 	if (job->nsources == 2 && job->ndestinations == 1)

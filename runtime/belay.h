@@ -53,9 +53,10 @@ extern "C" {
 #define BELAY_VERSION_MINOR 1
 #define BELAY_VERSION_PATCH 0
 /** The version as one number, for comparison: major * 10000 + minor * 100 + patch. */
-#define BELAY_VERSION (BELAY_VERSION_MAJOR * 10000 + BELAY_VERSION_MINOR * 100 + BELAY_VERSION_PATCH)
+#define BELAY_VERSION                                                                              \
+	(BELAY_VERSION_MAJOR * 10000 + BELAY_VERSION_MINOR * 100 + BELAY_VERSION_PATCH)
 
-#define BELAY_API __attribute__((visibility("default")))
+#define BELAY_API	 __attribute__((visibility("default")))
 #define BELAY_MUST_CHECK __attribute__((warn_unused_result))
 
 /** Most ranks of a communicator. */
@@ -101,11 +102,11 @@ enum belay_status {
 
 /** What kind of failure a status is; a program can switch on it. Never renumbered. */
 enum belay_status_class {
-	BELAY_CLASS_DONE = 0,    /**< success */
-	BELAY_CLASS_CALLER = 1,  /**< correct the call and repeat it */
-	BELAY_CLASS_LOCAL = 2,   /**< give the process more of what it lacks */
-	BELAY_CLASS_GROUP = 3,   /**< the group did not form or agree in time */
-	BELAY_CLASS_VERDICT = 4  /**< the communicator is over; build a new one */
+	BELAY_CLASS_DONE = 0,	/**< success */
+	BELAY_CLASS_CALLER = 1, /**< correct the call and repeat it */
+	BELAY_CLASS_LOCAL = 2,	/**< give the process more of what it lacks */
+	BELAY_CLASS_GROUP = 3,	/**< the group did not form or agree in time */
+	BELAY_CLASS_VERDICT = 4 /**< the communicator is over; build a new one */
 };
 
 /** Element types. The numbers stand in call logs: never renumbered. */
@@ -124,15 +125,20 @@ enum belay_dtype {
 enum belay_op { BELAY_SUM = 1, BELAY_MAX = 2, BELAY_MIN = 3, BELAY_PROD = 4 };
 
 /** How a call was carried out. The numbers stand in call logs: never renumbered. */
-enum belay_path { BELAY_PATH_SYMM = 1, BELAY_PATH_NCCL = 2, BELAY_PATH_HOST = 3, BELAY_PATH_RING = 4 };
+enum belay_path {
+	BELAY_PATH_SYMM = 1,
+	BELAY_PATH_NCCL = 2,
+	BELAY_PATH_HOST = 3,
+	BELAY_PATH_RING = 4
+};
 
 /** How a path did it. The numbers stand in call logs: never renumbered. */
 enum belay_algorithm {
-	BELAY_ALGORITHM_ONESHOT = 1,      /**< every rank reads every input */
-	BELAY_ALGORITHM_TWOSHOT = 2,      /**< every rank reduces a slice; results are pushed or fetched */
+	BELAY_ALGORITHM_ONESHOT = 1, /**< every rank reads every input */
+	BELAY_ALGORITHM_TWOSHOT = 2, /**< each reduces a slice; results are pushed or fetched */
 	BELAY_ALGORITHM_TWOSHOT_PULL = 3, /**< two-shot whose first half is pulled (CUDA) */
-	BELAY_ALGORITHM_ISLAND = 4,       /**< two levels (CUDA) */
-	BELAY_ALGORITHM_GATHER = 5        /**< all inputs gathered over sockets (ring) */
+	BELAY_ALGORITHM_ISLAND = 4,	  /**< two levels (CUDA) */
+	BELAY_ALGORITHM_GATHER = 5	  /**< all inputs gathered over sockets (ring) */
 };
 
 /** Why a communicator got its verdict. The numbers stand in call logs: never renumbered. */
@@ -148,7 +154,12 @@ enum belay_cause {
 };
 
 /** Severity of a message; the order of BELAY_LOG. */
-enum belay_log_level { BELAY_LOG_OFF = 0, BELAY_LOG_ERROR = 1, BELAY_LOG_WARN = 2, BELAY_LOG_INFO = 3 };
+enum belay_log_level {
+	BELAY_LOG_OFF = 0,
+	BELAY_LOG_ERROR = 1,
+	BELAY_LOG_WARN = 2,
+	BELAY_LOG_INFO = 3
+};
 
 /**
  * Names a communicator to be. All bytes are random or checked; compare and copy it as a whole,
@@ -173,10 +184,11 @@ typedef void (*belay_log_function)(void *user, enum belay_log_level level, const
  * compared between the ranks at creation. Text fields stay the caller's and are copied.
  */
 struct belay_config {
-	size_t size; /**< sizeof(struct belay_config); set by BELAY_CONFIG_INIT */
+	size_t size;		/**< sizeof(struct belay_config); set by BELAY_CONFIG_INIT */
 	belay_log_function log; /**< NULL: to stderr */
 	void *log_user;
-	/* One field for each setting of docs/settings.md, spelled as in the environment; NULL: not given. */
+	/* One field for each setting of docs/settings.md, spelled as in the environment; NULL:
+	 * not given. */
 	const char *late_ms;
 	const char *grace_ms;
 	const char *give_up_ms;
@@ -195,87 +207,97 @@ struct belay_config {
 	const char *tune;
 	const char *fault;
 	const char *buffer_max;
-	uint64_t first_seq; /**< number of the first call; 0 means 1. For tests of the wrap; must agree */
+	uint64_t first_seq; /**< number of the first call; 0 means 1. For tests of the wrap; must
+			       agree */
 };
 
 /** The initial value of a struct belay_config. */
-#define BELAY_CONFIG_INIT { .size = sizeof(struct belay_config) }
+#define BELAY_CONFIG_INIT                                                                          \
+	{                                                                                          \
+		.size = sizeof(struct belay_config)                                                \
+	}
 
 /** The one verdict of a communicator. */
 struct belay_verdict {
-	size_t size;            /**< sizeof(struct belay_verdict), set by the caller */
-	uint64_t seq;           /**< the first failed call */
-	uint64_t pass;          /**< its pass, from 1; 0 when it stood outside any pass */
+	size_t size;   /**< sizeof(struct belay_verdict), set by the caller */
+	uint64_t seq;  /**< the first failed call */
+	uint64_t pass; /**< its pass, from 1; 0 when it stood outside any pass */
 	enum belay_cause cause;
-	int status;             /**< the status that calls return for it */
-	int rank;               /**< the rank at fault; -1 when none can be named */
-	int proposer;           /**< the rank that found it */
-	char text[512];         /**< one line for a person: what failed, where, the foreign call and code */
+	int status;	/**< the status that calls return for it */
+	int rank;	/**< the rank at fault; -1 when none can be named */
+	int proposer;	/**< the rank that found it */
+	char text[512]; /**< one line for a person: what failed, where, the foreign call and code */
 };
 
 /** State of the breaker that guards a path. Never renumbered. */
-enum belay_breaker_state { BELAY_BREAKER_CLOSED = 0, BELAY_BREAKER_OPEN = 1, BELAY_BREAKER_HALF_OPEN = 2 };
+enum belay_breaker_state {
+	BELAY_BREAKER_CLOSED = 0,
+	BELAY_BREAKER_OPEN = 1,
+	BELAY_BREAKER_HALF_OPEN = 2
+};
 
 /** Where a communicator stands, as seen from this process. */
 struct belay_health {
-	size_t size;             /**< sizeof(struct belay_health), set by the caller */
-	uint64_t seq;            /**< last call that this rank began */
-	uint64_t done_seq;       /**< last call that this rank finished */
-	uint64_t pass;           /**< last pass that this rank began */
-	uint64_t age_ns;         /**< time since this rank's last progress, nanoseconds */
-	int in_call;             /**< 1 while a call of this rank is running */
-	enum belay_path path;    /**< path of the next call */
+	size_t size;	      /**< sizeof(struct belay_health), set by the caller */
+	uint64_t seq;	      /**< last call that this rank began */
+	uint64_t done_seq;    /**< last call that this rank finished */
+	uint64_t pass;	      /**< last pass that this rank began */
+	uint64_t age_ns;      /**< time since this rank's last progress, nanoseconds */
+	int in_call;	      /**< 1 while a call of this rank is running */
+	enum belay_path path; /**< path of the next call */
 	enum belay_breaker_state breaker;
-	uint64_t missing;        /**< while in a call past the soft deadline: mask of ranks waited for */
+	uint64_t missing; /**< while in a call past the soft deadline: mask of ranks waited for */
 	int has_verdict;
-	enum belay_path last_path;           /**< of the last call that this rank finished; 0: none yet */
+	enum belay_path last_path; /**< of the last call that this rank finished; 0: none yet */
 	enum belay_algorithm last_algorithm; /**< likewise */
 };
 
 /** One rank's state, as it stands in the shared control segment. */
 struct belay_rank_health {
-	size_t size;             /**< sizeof(struct belay_rank_health), set by the caller */
-	uint64_t seq;            /**< last call that the rank began */
-	uint64_t done_seq;       /**< last call that it finished */
-	uint64_t age_ns;         /**< time since its last progress, nanoseconds */
+	size_t size;		   /**< sizeof(struct belay_rank_health), set by the caller */
+	uint64_t seq;		   /**< last call that the rank began */
+	uint64_t done_seq;	   /**< last call that it finished */
+	uint64_t age_ns;	   /**< time since its last progress, nanoseconds */
 	uint64_t heartbeat_age_ns; /**< time since its watcher's last heartbeat, nanoseconds */
-	int pid;                 /**< process id in that process's own namespace */
-	int dead;                /**< 1: the process is gone */
-	int left;                /**< 1: it has destroyed its communicator */
+	int pid;		   /**< process id in that process's own namespace */
+	int dead;		   /**< 1: the process is gone */
+	int left;		   /**< 1: it has destroyed its communicator */
 	int in_call;
 };
 
 /** Counters since creation, of this rank unless said otherwise. */
 struct belay_statistics {
-	size_t size;             /**< sizeof(struct belay_statistics), set by the caller */
-	uint64_t calls;          /**< calls finished with success */
-	uint64_t passes;         /**< passes committed */
-	uint64_t bytes;          /**< bytes of the inputs of those calls */
+	size_t size;		   /**< sizeof(struct belay_statistics), set by the caller */
+	uint64_t calls;		   /**< calls finished with success */
+	uint64_t passes;	   /**< passes committed */
+	uint64_t bytes;		   /**< bytes of the inputs of those calls */
 	uint64_t calls_by_path[8]; /**< indexed by enum belay_path */
-	uint64_t late_calls;     /**< calls in which this rank waited past the soft deadline */
-	uint64_t rescued_seqs;   /**< seqs rescued in the communicator, each counted once */
-	uint64_t own_rescues;    /**< calls of this rank that ended by rescue */
-	uint64_t late_by_rank[BELAY_RANKS_MAX]; /**< calls in which that rank was named late */
+	uint64_t late_calls;	   /**< calls in which this rank waited past the soft deadline */
+	uint64_t rescued_seqs;	   /**< seqs rescued in the communicator, each counted once */
+	uint64_t own_rescues;	   /**< calls of this rank that ended by rescue */
+	uint64_t late_by_rank[BELAY_RANKS_MAX];	 /**< calls in which that rank was named late */
 	uint64_t late_worst_ns[BELAY_RANKS_MAX]; /**< longest wait for that rank, nanoseconds */
-	uint64_t records_lost;   /**< call records that did not reach the call log */
+	uint64_t records_lost; /**< call records that did not reach the call log */
 };
 
 /** What belay_pass_end() and belay_pass_wait() report. */
 struct belay_pass_info {
-	size_t size;        /**< sizeof(struct belay_pass_info), set by the caller */
-	uint64_t pass;      /**< the pass, from 1 */
+	size_t size;	    /**< sizeof(struct belay_pass_info), set by the caller */
+	uint64_t pass;	    /**< the pass, from 1 */
 	uint64_t first_seq; /**< its first call; 0 when it had none */
 	uint64_t last_seq;  /**< its last call; 0 when it had none */
 	uint64_t wait_ns;   /**< time spent waiting for the commit, nanoseconds */
 };
 
-/** The library's version text, such as "0.1.0"; static. May differ from the header's BELAY_VERSION. */
+/** The library's version text, such as "0.1.0"; static. May differ from the header's
+ * BELAY_VERSION. */
 BELAY_API const char *belay_version(void);
 
 /** The library's version as a number, comparable with BELAY_VERSION. */
 BELAY_API int belay_version_number(void);
 
-/** The name of a status, such as "BELAY_E_PEER_LOST"; static; "unknown status" for other numbers. */
+/** The name of a status, such as "BELAY_E_PEER_LOST"; static; "unknown status" for other
+ * numbers. */
 BELAY_API const char *belay_status_name(int status);
 
 /** One sentence for a person; static. */
@@ -308,7 +330,8 @@ BELAY_API BELAY_MUST_CHECK int belay_unique_id_create(struct belay_unique_id *re
  * returns when all have joined and every rank has checked its memory with every other.
  *
  * @param ret_comm  the communicator; end it with belay_comm_destroy()
- * @param id        from belay_unique_id_create(), the same on every rank; used for one creation only
+ * @param id        from belay_unique_id_create(), the same on every rank; used for one creation
+ *                  only
  * @param rank      0 .. nranks - 1
  * @param nranks    1 .. BELAY_RANKS_MAX, all on this host
  * @param config    NULL, or settings; not kept
@@ -318,19 +341,20 @@ BELAY_API BELAY_MUST_CHECK int belay_unique_id_create(struct belay_unique_id *re
  *   BELAY_E_SETTING        a setting has a bad value; it is named
  *   BELAY_E_NO_MEMORY, BELAY_E_SYSTEM, BELAY_E_LIMIT   here or on another rank, which is named
  *   BELAY_E_START_TIMEOUT  not all ranks joined within BELAY_START_MS; the missing are named
- *   BELAY_E_REFUSED        another version, world size or setting, or a rank taken twice; both values are named
+ *   BELAY_E_REFUSED        another version, world size or setting, or a rank taken twice; both
+ *                          values are named
  *   BELAY_E_NO_PATH        no allowed path works on all ranks; each reason is given
  *
  * Blocks up to BELAY_START_MS (milliseconds). Any thread; ranks may be threads of one process.
  */
 BELAY_API BELAY_MUST_CHECK int belay_comm_create(struct belay_comm **ret_comm,
-						 const struct belay_unique_id *id, int rank, int nranks,
-						 const struct belay_config *config);
+						 const struct belay_unique_id *id, int rank,
+						 int nranks, const struct belay_config *config);
 
 /**
  * Joins a communicator described by the environment as torchrun sets it: RANK, WORLD_SIZE and,
- * for the name of the meeting point, BELAY_JOB, TORCHELASTIC_RUN_ID or MASTER_ADDR with MASTER_PORT.
- * A world of several hosts (LOCAL_WORLD_SIZE or GROUP_WORLD_SIZE say so) is refused.
+ * for the name of the meeting point, BELAY_JOB, TORCHELASTIC_RUN_ID or MASTER_ADDR with
+ * MASTER_PORT. A world of several hosts (LOCAL_WORLD_SIZE or GROUP_WORLD_SIZE say so) is refused.
  * May be called again for a second communicator of the same ranks, in the same order on each.
  *
  * @return as belay_comm_create(), and
@@ -346,7 +370,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **re
  * finished (rule C3), then releases everything, whatever has happened before.
  *
  * @param comm  NULL is allowed and does nothing
- * @return 0, or BELAY_E_TIMEOUT: a peer did not finish in time; everything is released all the same.
+ * @return 0, or BELAY_E_TIMEOUT: a peer did not finish in time; everything is released all the
+ * same.
  *   BELAY_E_FORKED: called in a forked child, which owns nothing.
  * Blocks up to BELAY_DESTROY_MS. No other call on comm may run or follow.
  */
@@ -374,7 +399,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_abort(struct belay_comm *comm);
  * Blocks up to timeout_ns.
  */
 BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uint64_t timeout_ns,
-						    uint64_t *ret_mask, struct belay_unique_id *ret_id);
+						    uint64_t *ret_mask,
+						    struct belay_unique_id *ret_id);
 
 /**
  * Reduces count elements over all ranks; every rank gets the same bits. Inputs are combined in
@@ -413,15 +439,16 @@ BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, siz
  *   memory is exhausted); BELAY_E_UNSUPPORTED (the host path is not in use)
  * Not collective: ranks may allocate differently. Does not wait for peers.
  */
-BELAY_API BELAY_MUST_CHECK int belay_buffer_alloc(struct belay_comm *comm, size_t bytes, void **ret_buffer);
+BELAY_API BELAY_MUST_CHECK int belay_buffer_alloc(struct belay_comm *comm, size_t bytes,
+						  void **ret_buffer);
 
 /**
  * Returns a region buffer. NULL is allowed and does nothing.
  *
  * @return 0; BELAY_E_ARGUMENT (not a buffer of this communicator); BELAY_E_BUSY; BELAY_E_FORKED
- * Does not wait for peers: no peer writes to it once the calls that used it have returned 0. After a
- * verdict a rank that was stopped while it pushed its result may push the rest when it wakes up: then do
- * not use the communicator's region buffers any more, but destroy it.
+ * Does not wait for peers: no peer writes to it once the calls that used it have returned 0. After
+ * a verdict a rank that was stopped while it pushed its result may push the rest when it wakes up:
+ * then do not use the communicator's region buffers any more, but destroy it.
  */
 BELAY_API int belay_buffer_free(struct belay_comm *comm, void *buffer);
 
@@ -434,15 +461,18 @@ BELAY_API int belay_buffer_free(struct belay_comm *comm, void *buffer);
  *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT
  * Does not block.
  */
-BELAY_API BELAY_MUST_CHECK int belay_pass_begin(struct belay_comm *comm, struct CUstream_st *stream);
+BELAY_API BELAY_MUST_CHECK int belay_pass_begin(struct belay_comm *comm,
+						struct CUstream_st *stream);
 
 /**
  * Ends a pass and, on the host path, waits for its commit: success only when all ranks are done
- * with its last call and no verdict stands up to it. A committed pass is committed on every rank, and no
- * later verdict undoes it. With a stream it only marks the end there; belay_pass_wait() commits.
+ * with its last call and no verdict stands up to it. A committed pass is committed on every rank,
+ * and no later verdict undoes it. With a stream it only marks the end there; belay_pass_wait()
+ * commits.
  *
  * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (no pass is open);
- *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT: the pass has failed on every rank
+ *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT: the pass has failed on every
+ *   rank
  * Blocks up to BELAY_GIVE_UP_MS for the slowest rank.
  */
 BELAY_API BELAY_MUST_CHECK int belay_pass_end(struct belay_comm *comm, struct CUstream_st *stream);
@@ -454,7 +484,8 @@ BELAY_API BELAY_MUST_CHECK int belay_pass_end(struct belay_comm *comm, struct CU
  * @return as belay_pass_end(); BELAY_E_STATE when no pass has been ended
  * Blocks up to BELAY_GIVE_UP_MS.
  */
-BELAY_API BELAY_MUST_CHECK int belay_pass_wait(struct belay_comm *comm, struct belay_pass_info *ret_info);
+BELAY_API BELAY_MUST_CHECK int belay_pass_wait(struct belay_comm *comm,
+					       struct belay_pass_info *ret_info);
 
 /** This process's rank; -1 for NULL. */
 BELAY_API int belay_comm_rank(const struct belay_comm *comm);
@@ -462,7 +493,8 @@ BELAY_API int belay_comm_rank(const struct belay_comm *comm);
 /** The number of ranks; -1 for NULL. */
 BELAY_API int belay_comm_nranks(const struct belay_comm *comm);
 
-/** The communicator's name in logs and traces, 32 hexadecimal digits; lives as long as comm. NULL for NULL. */
+/** The communicator's name in logs and traces, 32 hexadecimal digits; lives as long as comm. NULL
+ * for NULL. */
 BELAY_API const char *belay_comm_id(const struct belay_comm *comm);
 
 /**
@@ -475,7 +507,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_verdict(const struct belay_comm *comm,
 						  struct belay_verdict *ret_verdict);
 
 /** Where this rank stands. @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED. Does not block. */
-BELAY_API BELAY_MUST_CHECK int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_health);
+BELAY_API BELAY_MUST_CHECK int belay_comm_health(const struct belay_comm *comm,
+						 struct belay_health *ret_health);
 
 /** Where another rank stands. @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED. Does not block. */
 BELAY_API BELAY_MUST_CHECK int belay_comm_rank_health(const struct belay_comm *comm, int rank,
@@ -486,14 +519,15 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_statistics(const struct belay_comm *co
 						     struct belay_statistics *ret_statistics);
 
 /**
- * The chain of causes, newest last, a line each: what failed, the foreign call and its code, rank and seq.
+ * The chain of causes, newest last, a line each: what failed, the foreign call and its code, rank
+ * and seq.
  *
  * @param buffer   receives the text and a 0 byte, cut at size; may be NULL when size is 0
  * @param ret_size bytes that the whole text needs, the 0 byte included; may be NULL
  * @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED
  */
-BELAY_API BELAY_MUST_CHECK int belay_comm_causes(const struct belay_comm *comm, char *buffer, size_t size,
-						 size_t *ret_size);
+BELAY_API BELAY_MUST_CHECK int belay_comm_causes(const struct belay_comm *comm, char *buffer,
+						 size_t size, size_t *ret_size);
 
 /**
  * The causes of the calling thread's last creation that failed: the same text, for when there is no
@@ -503,12 +537,13 @@ BELAY_API const char *belay_last_error(void);
 
 /** One setting, as a communicator created now with this config would have it. */
 struct belay_setting {
-	size_t size;               /**< sizeof(struct belay_setting), set by the caller */
-	const char *name;          /**< as in the environment, such as "BELAY_LATE_MS"; static */
+	size_t size;		   /**< sizeof(struct belay_setting), set by the caller */
+	const char *name;	   /**< as in the environment, such as "BELAY_LATE_MS"; static */
 	const char *default_value; /**< static */
-	const char *text;          /**< what it means, for a person; static */
-	const char *origin;        /**< where the value came from: "default", "config" or "environment"; static */
-	char value[4096];          /**< the effective value */
+	const char *text;	   /**< what it means, for a person; static */
+	const char *origin; /**< where the value came from: "default", "config" or "environment";
+			       static */
+	char value[4096];   /**< the effective value */
 };
 
 /** How many settings there are. */
@@ -520,8 +555,8 @@ BELAY_API int belay_setting_count(void);
  * @param index   0 .. belay_setting_count() - 1
  * @param config  NULL, or what belay_comm_create() would be given
  * @param ret_setting  size set by the caller
- * @return 0; BELAY_E_ARGUMENT; BELAY_E_NO_MEMORY; BELAY_E_SETTING: a setting, this one or another, has
- *   a bad value; belay_last_error() names it, its value and what was expected
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_NO_MEMORY; BELAY_E_SETTING: a setting, this one or another,
+ *   has a bad value; belay_last_error() names it, its value and what was expected
  * Any thread. Does not block, prints nothing.
  */
 BELAY_API BELAY_MUST_CHECK int belay_setting_get(int index, const struct belay_config *config,
@@ -532,20 +567,20 @@ struct belay_process;
 
 /** A communicator of such a process, as its control segment shows it. */
 struct belay_process_comm {
-	size_t size;              /**< sizeof(struct belay_process_comm), set by the caller */
-	char id[40];              /**< as belay_comm_id() */
+	size_t size; /**< sizeof(struct belay_process_comm), set by the caller */
+	char id[40]; /**< as belay_comm_id() */
 	int nranks;
 	enum belay_path path;
 	enum belay_breaker_state breaker;
-	uint64_t rescued_seqs;    /**< seqs rescued, each counted once */
+	uint64_t rescued_seqs; /**< seqs rescued, each counted once */
 	int has_verdict;
 	struct belay_verdict verdict; /**< when has_verdict is 1 */
 };
 
 /**
- * Looks at the communicators of a process on this host, which may run, hang or be stopped: reads memory
- * only, waits for nobody, and the process does not notice. Needs the right to open its /proc/PID/fd: the
- * same user, or CAP_SYS_PTRACE.
+ * Looks at the communicators of a process on this host, which may run, hang or be stopped: reads
+ * memory only, waits for nobody, and the process does not notice. Needs the right to open its
+ * /proc/PID/fd: the same user, or CAP_SYS_PTRACE.
  *
  * @param pid          the process
  * @param ret_process  end it with belay_process_close(); it may hold no communicator
@@ -561,13 +596,15 @@ BELAY_API void belay_process_close(struct belay_process *process);
 /** The number of communicators found when the process was opened; 0 for NULL. */
 BELAY_API int belay_process_comm_count(const struct belay_process *process);
 
-/** One communicator as it stands now; index 0 .. count - 1. @return 0; BELAY_E_ARGUMENT. Does not block. */
+/** One communicator as it stands now; index 0 .. count - 1. @return 0; BELAY_E_ARGUMENT. Does not
+ * block. */
 BELAY_API BELAY_MUST_CHECK int belay_process_comm(const struct belay_process *process, int index,
 						  struct belay_process_comm *ret_comm);
 
-/** One of its ranks as it stands now, in this process or another. @return 0; BELAY_E_ARGUMENT. Does not block. */
-BELAY_API BELAY_MUST_CHECK int belay_process_rank(const struct belay_process *process, int index, int rank,
-						  struct belay_rank_health *ret_health);
+/** One of its ranks as it stands now, in this process or another. @return 0; BELAY_E_ARGUMENT.
+ * Does not block. */
+BELAY_API BELAY_MUST_CHECK int belay_process_rank(const struct belay_process *process, int index,
+						  int rank, struct belay_rank_health *ret_health);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,8 @@
  * Time. clock_now_ns() is CLOCK_MONOTONIC and is what deadlines use. clock_stamp_ns() is for the
  * stamps of call records: the same time line read from the processor's counter, a third of the
  * price (8 against 23 ns), where the kernel itself trusts that counter. The two agree to within
- * about a microsecond; stamps of one thread may step back by as much when the calibration is renewed.
+ * about a microsecond; stamps of one thread may step back by as much when the calibration is
+ * renewed.
  */
 #ifndef BELAY_RUNTIME_CLOCK_H
 #define BELAY_RUNTIME_CLOCK_H
@@ -12,7 +13,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_MS     UINT64_C(1000000)
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 static inline uint64_t clock_now_ns(void)
@@ -25,10 +26,10 @@ static inline uint64_t clock_now_ns(void)
 
 #if defined(__x86_64__)
 /*
- * Ordering contract [CLOCK], a sequence lock: the writer makes `version` odd, stores the three values
- * and makes it even again (release); a reader that loads the same even version before (acquire) and
- * after (behind an acquire fence) has three values that belong together. All accesses are atomic; relaxed
- * is enough for the values because only the version orders them.
+ * Ordering contract [CLOCK], a sequence lock: the writer makes `version` odd, stores the three
+ * values and makes it even again (release); a reader that loads the same even version before
+ * (acquire) and after (behind an acquire fence) has three values that belong together. All accesses
+ * are atomic; relaxed is enough for the values because only the version orders them.
  */
 struct clock_line {
 	_Atomic uint32_t version; /* 0: not calibrated, use clock_now_ns() */

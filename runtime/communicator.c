@@ -5,7 +5,8 @@
  *   settings and faults read      -> bad ones are errors before anybody is met
  *   rendezvous_begin()            all ranks are there and agree; memory and sockets received
  *   prepare_memory()              control segment and regions mapped, own words preset
- *   self_test()                   each rank writes to each peer, each owner verifies; barriers between
+ *   self_test()                   each rank writes to each peer, each owner verifies; barriers
+ *                                 between
  *   rendezvous_agree()            the paths that work everywhere; the same choice on all ranks
  *   start()                       trace and watcher
  *   rendezvous_end()              nobody returns before all are ready
@@ -27,21 +28,23 @@
 #include "runtime/group/environment_id.h"
 #include "runtime/group/shared_memory.h"
 #include "runtime/group/unique_id.h"
-#include "runtime/outcome/verdict.h"
 #include "runtime/outcome/rescue.h"
+#include "runtime/outcome/verdict.h"
 #include "runtime/outcome/watcher.h"
 #include "runtime/path/choose_path.h"
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
 
-/* About 40 ns a poll: 80 us before the first yield where every rank has a core, 1 us where they share. */
-#define SPIN_POLLS 2000
+/* About 40 ns a poll: 80 us before the first yield where every rank has a core, 1 us where they
+ * share. */
+#define SPIN_POLLS	  2000
 #define SPIN_POLLS_SHARED 20
-#define YIELD_NS NS_PER_MS
+#define YIELD_NS	  NS_PER_MS
 /* Used until belay-bench --tune says better; see docs/performance.md. */
 #define TWOSHOT_FROM_BYTES 32768
 
-/* Measured, see docs/performance.md: from 1 MB on, turns of this size are up to twice as fast as one. */
+/* Measured, see docs/performance.md: from 1 MB on, turns of this size are up to twice as fast as
+ * one. */
 #define SLOT_BYTES_MAX ((size_t)512 << 10)
 /* How long a rank with a bad setting stays to tell the others. */
 #define TELL_UNFIT_NS (500 * NS_PER_MS)
@@ -57,7 +60,7 @@ struct creation {
 	char reason[500];
 };
 
-/* ---- a communicator that has met nobody yet ---------------------------------------------------- */
+/* ---- a communicator that has met nobody yet -------------------------------------------------- */
 
 static void free_comm(struct belay_comm *comm)
 {
@@ -90,7 +93,7 @@ static int make_fork_cookie(struct belay_comm *comm)
 static int new_comm(const struct belay_config *config, int rank, struct belay_comm **ret_comm)
 {
 	struct belay_comm *comm = aligned_alloc(LINE, (sizeof(*comm) + LINE - 1) / LINE * LINE);
-	struct cause_config causes = { .level = BELAY_LOG_WARN, .rank = rank };
+	struct cause_config causes = {.level = BELAY_LOG_WARN, .rank = rank};
 	int status;
 
 	if (!comm)
@@ -177,7 +180,7 @@ static int plan(struct creation *c, int rank, int nranks)
 	return 0;
 }
 
-/* ---- meeting ---------------------------------------------------------------------------------- */
+/* ---- meeting --------------------------------------------------------------------------------- */
 
 static void close_members(struct group_members *members)
 {
@@ -193,7 +196,8 @@ static void close_members(struct group_members *members)
 		(void)close(members->region_fd);
 }
 
-/* Slots that stay in a core's caches beat slots that take a large call whole (docs/decisions/0005). */
+/* Slots that stay in a core's caches beat slots that take a large call whole
+ * (docs/decisions/0005). */
 static size_t slot_bytes(const struct belay_comm *comm)
 {
 	return comm->settings.symm_max_bytes < SLOT_BYTES_MAX ? comm->settings.symm_max_bytes
@@ -216,8 +220,7 @@ static int meet(struct creation *c)
 	};
 	int status;
 
-	region_layout(comm->nranks, slot_bytes(comm), comm->settings.buffer_max_bytes,
-		      layout);
+	region_layout(comm->nranks, slot_bytes(comm), comm->settings.buffer_max_bytes, layout);
 	spec.region_stride = layout->stride;
 	spec.region_bytes = layout->stride * comm->nranks;
 	spec.region_reserved = layout->reserved_bytes;
@@ -231,7 +234,7 @@ static int meet(struct creation *c)
 	return 0;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void veto(struct creation *c, enum belay_path path, const char *why)
 {
@@ -250,8 +253,8 @@ static int open_region(struct creation *c)
 
 	if (fd < 0)
 		veto(c, BELAY_PATH_HOST, comm->members.region_error);
-	if (faults_armed(&comm->faults) &&
-	    fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_HANDSHAKE, NULL) == FAULT_MAP_FAIL) {
+	if (faults_armed(&comm->faults) && fault_due(&comm->faults, (int)comm->rank, 0,
+						     FAULT_AT_HANDSHAKE, NULL) == FAULT_MAP_FAIL) {
 		veto(c, BELAY_PATH_HOST, "mapping the regions failed (injected)");
 		fd = -1;
 	}
@@ -270,7 +273,8 @@ static int prepare_memory(struct creation *c)
 	control_segment_place(memory, comm->nranks, &comm->control);
 	comm->own = &comm->control.rank[comm->rank];
 	/* Best effort: head and words of all, own rings. */
-	(void)shared_memory_prefault(memory, (size_t)((char *)comm->control.rings - (char *)memory));
+	(void)shared_memory_prefault(memory,
+				     (size_t)((char *)comm->control.rings - (char *)memory));
 	(void)shared_memory_prefault((char *)comm->control.rings +
 					     comm->rank * trace_ring_bytes(comm->nranks),
 				     trace_ring_bytes(comm->nranks));
@@ -301,9 +305,8 @@ static int self_test(struct creation *c)
 	status = rendezvous_barrier(c->meeting);
 	if (status)
 		return status;
-	wrong = comm->region.base
-			? region_selftest_verify(&comm->region, comm->members.generation)
-			: -1;
+	wrong = comm->region.base ? region_selftest_verify(&comm->region, comm->members.generation)
+				  : -1;
 	if (wrong >= 0) {
 		snprintf(why, sizeof(why), "self-test: what rank %d stored is not here", wrong);
 		veto(c, BELAY_PATH_HOST, why);
@@ -311,9 +314,9 @@ static int self_test(struct creation *c)
 	return 0;
 }
 
-/* ---- choice and start ------------------------------------------------------------------------- */
+/* ---- choice and start ------------------------------------------------------------------------ */
 
-static const struct path *const paths[] = { &host_path, &ring_path };
+static const struct path *const paths[] = {&host_path, &ring_path};
 
 static int agree(struct creation *c)
 {
@@ -409,7 +412,7 @@ static int start(struct creation *c)
 	return 0;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Gives back everything after the rendezvous, in any state of creation. */
 static void release(struct belay_comm *comm)
@@ -450,7 +453,8 @@ static int fail_creation(struct belay_comm *comm, int status)
 	return status;
 }
 
-/* This rank cannot take part; the others need not wait for it until their deadline. Briefly: they may not come. */
+/* This rank cannot take part; the others need not wait for it until their deadline. Briefly:
+ * they may not come. */
 static int tell_unfit(struct creation *c, int rank, int nranks, int status)
 {
 	struct rendezvous *meeting = NULL;
@@ -487,7 +491,7 @@ static int create(struct creation *c, int rank, int nranks, struct belay_comm **
 int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id *id, int rank,
 		      int nranks, const struct belay_config *config)
 {
-	struct creation c = { 0 };
+	struct creation c = {0};
 	char meeting[UNIQUE_ID_MEETING_BYTES];
 	int status;
 
@@ -506,7 +510,7 @@ int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id
 
 int belay_comm_create_from_env(struct belay_comm **ret_comm, const struct belay_config *config)
 {
-	struct creation c = { 0 };
+	struct creation c = {0};
 	struct environment_id place;
 	int status;
 
@@ -525,9 +529,10 @@ int belay_comm_create_from_env(struct belay_comm **ret_comm, const struct belay_
 	return create(&c, place.rank, place.nranks, ret_comm);
 }
 
-/* ---- destruction ------------------------------------------------------------------------------ */
+/* ---- destruction ----------------------------------------------------------------------------- */
 
-/* C3: no peer can need this rank any more. Ranks that have left did this before; a verdict ends all need. */
+/* C3: no peer can need this rank any more. Ranks that have left did this before; a verdict ends
+ * all need. */
 static bool not_needed(const struct belay_comm *comm)
 {
 	struct progress progress;
@@ -555,8 +560,7 @@ static int wait_until_not_needed(struct belay_comm *comm)
 	while (!not_needed(comm)) {
 		if (clock_now_ns() >= deadline)
 			return BELAY_E_TIMEOUT;
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = NS_PER_MS },
-				NULL);
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
 	}
 	return 0;
 }
@@ -572,11 +576,11 @@ int belay_comm_destroy(struct belay_comm *comm)
 	if (faults_armed(&comm->faults))
 		fault_act(&comm->faults, (int)comm->rank, comm->seq, FAULT_AT_DESTROY);
 	status = wait_until_not_needed(comm);
-	trace_event(comm->trace, &(struct event_record){ .time_ns = clock_now_ns(),
-							 .kind = EVENT_COMM_DESTROY,
-							 .peer = -1,
-							 .value = (int64_t)comm->seq,
-							 .status = (int16_t)status });
+	trace_event(comm->trace, &(struct event_record){.time_ns = clock_now_ns(),
+							.kind = EVENT_COMM_DESTROY,
+							.peer = -1,
+							.value = (int64_t)comm->seq,
+							.status = (int16_t)status});
 	/* Release: whoever sees that this rank has left sees its last words. */
 	atomic_store_explicit(&comm->own->state, CONTROL_LEFT, memory_order_release);
 	rescue_tell_peers(comm);

@@ -50,14 +50,14 @@ struct belay_comm {
 	alignas(LINE) _Atomic uint32_t busy; /* 1 while a thread is inside; see comm_enter() */
 	bool failed;
 	bool pass_open;
-	bool warm;           /* the warm-up hard deadline is over */
+	bool warm;	     /* the warm-up hard deadline is over */
 	bool wake_pending;   /* posted words since the last look at `sleepers` */
-	uint64_t turn;       /* last turn begun */
-	uint64_t seq;        /* last call begun */
-	uint64_t pass;       /* last pass begun */
-	uint32_t index;      /* calls of the open pass so far */
+	uint64_t turn;	     /* last turn begun */
+	uint64_t seq;	     /* last call begun */
+	uint64_t pass;	     /* last pass begun */
+	uint32_t index;	     /* calls of the open pass so far */
 	uint32_t spin_polls; /* polls before the first yield */
-	bool crowded;        /* more ranks than cores */
+	bool crowded;	     /* more ranks than cores */
 	const struct path *path;
 	uint64_t switch_seen; /* the path switch that `path` is from */
 	struct control_rank *own;
@@ -78,13 +78,15 @@ struct belay_comm {
 
 	/* Calling thread, not so hot. */
 	uint64_t first_seq;
-	uint64_t skipped_seq;     /* fault injection: the seq that a call was left out at last; 0: none */
+	uint64_t skipped_seq; /* fault injection: the seq that a call was left out at last; 0:
+			       * none */
 	uint64_t pass_first_seq;
-	uint64_t ended_pass;      /* last pass ended; 0: none */
+	uint64_t ended_pass; /* last pass ended; 0: none */
 	uint64_t ended_first_seq, ended_last_seq, ended_turn;
 	int ended_status;
 	uint64_t commit_wait_ns;
-	/* Counters, see belay_statistics; relaxed: they order nothing and are read only to be shown. */
+	/* Counters, see belay_statistics; relaxed: they order nothing and are read only to be
+	 * shown. */
 	struct {
 		_Atomic uint64_t calls, passes, bytes, late_calls, own_rescues;
 		_Atomic uint64_t by_path[8];
@@ -94,8 +96,9 @@ struct belay_comm {
 
 	struct mailbox mailbox;
 	pthread_mutex_t note_lock; /* comm_note_verdict(); taken before the lock of `causes` */
-	bool verdict_noted;        /* under note_lock: the verdict stands in `causes` */
-	_Atomic uint32_t path_id;     /* enum belay_path of `path`, for others than the calling thread */
+	bool verdict_noted;	   /* under note_lock: the verdict stands in `causes` */
+	_Atomic uint32_t
+		path_id; /* enum belay_path of `path`, for others than the calling thread */
 	_Atomic uint32_t path_wanted; /* rank 0: the watcher's wish for a switch; 0: none */
 	_Atomic uint32_t last_path, last_algorithm; /* of the last call done, for health */
 	_Atomic uint64_t late_named; /* turn << 8 | rank that the watcher named late */
@@ -108,7 +111,8 @@ struct belay_comm {
 /* Adds to a counter that only informs. */
 static inline void count_add(_Atomic uint64_t *counter, uint64_t value)
 {
-	/* Relaxed: see belay_comm.count. One writer, so load and store do without a locked instruction. */
+	/* Relaxed: see belay_comm.count. One writer, so load and store do without a locked
+	 * instruction. */
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value,
 			      memory_order_relaxed);
 }
@@ -116,8 +120,8 @@ static inline void count_add(_Atomic uint64_t *counter, uint64_t value)
 static inline bool comm_forked(const struct belay_comm *comm)
 {
 	/* Relaxed: fork() is the only writer, and it orders everything before it. */
-	return __builtin_expect(
-		atomic_load_explicit(comm->fork_cookie, memory_order_relaxed) == 0, 0);
+	return __builtin_expect(atomic_load_explicit(comm->fork_cookie, memory_order_relaxed) == 0,
+				0);
 }
 
 /* Takes the communicator for this thread: 0, BELAY_E_FORKED or BELAY_E_BUSY. Then comm_leave(). */
@@ -126,8 +130,8 @@ static inline int comm_enter(struct belay_comm *comm)
 	if (comm_forked(comm))
 		return BELAY_E_FORKED;
 	/* Acquire and release: what the last thread inside wrote is seen by the next one. */
-	if (__builtin_expect(
-		    atomic_exchange_explicit(&comm->busy, 1, memory_order_acquire) != 0, 0))
+	if (__builtin_expect(atomic_exchange_explicit(&comm->busy, 1, memory_order_acquire) != 0,
+			     0))
 		return BELAY_E_BUSY;
 	return 0;
 }
@@ -161,7 +165,8 @@ static inline uint64_t comm_give_up_ns(const struct belay_comm *comm)
 /* Adds a decided verdict to the causes, once. Any thread. */
 void comm_note_verdict(struct belay_comm *comm, const struct control_cause *cause);
 
-/* Meets the verdict: makes the communicator FAILED and returns the verdict's status. Calling thread. */
+/* Meets the verdict: makes the communicator FAILED and returns the verdict's status. Calling
+ * thread. */
 int comm_fail(struct belay_comm *comm);
 
 /* The status that calls return for a cause. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fault injection, design.md: "Fault injection". Off by default; one branch (faults_armed) when off. */
+/* Fault injection, design.md: "Fault injection". Off by default; one branch (faults_armed) when
+ * off. */
 #ifndef BELAY_RUNTIME_FAULT_INJECTION_H
 #define BELAY_RUNTIME_FAULT_INJECTION_H
 
@@ -8,24 +9,46 @@
 struct cause_chain;
 
 enum fault_point {
-	FAULT_AT_HANDSHAKE = 1, FAULT_AT_STAGE, FAULT_AT_PUSH, FAULT_AT_WAIT, FAULT_AT_REDUCE,
-	FAULT_AT_RESCUE, FAULT_AT_VERDICT, FAULT_AT_DESTROY
+	FAULT_AT_HANDSHAKE = 1,
+	FAULT_AT_STAGE,
+	FAULT_AT_PUSH,
+	FAULT_AT_WAIT,
+	FAULT_AT_REDUCE,
+	FAULT_AT_RESCUE,
+	FAULT_AT_VERDICT,
+	FAULT_AT_DESTROY
 };
 
 enum fault_kind {
-	FAULT_NONE = 0, FAULT_DROP, FAULT_DELAY, FAULT_KILL, FAULT_STOP, FAULT_CORRUPT, FAULT_FLAG, FAULT_SKIP, FAULT_EXTRA,
-	FAULT_SWAP, FAULT_COUNT, FAULT_DTYPE, FAULT_OP, FAULT_MAP_FAIL, FAULT_SELFTEST, FAULT_NCCL_ERROR, FAULT_NCCL_HANG,
-	FAULT_CUDA_STICKY, FAULT_STARVE
+	FAULT_NONE = 0,
+	FAULT_DROP,
+	FAULT_DELAY,
+	FAULT_KILL,
+	FAULT_STOP,
+	FAULT_CORRUPT,
+	FAULT_FLAG,
+	FAULT_SKIP,
+	FAULT_EXTRA,
+	FAULT_SWAP,
+	FAULT_COUNT,
+	FAULT_DTYPE,
+	FAULT_OP,
+	FAULT_MAP_FAIL,
+	FAULT_SELFTEST,
+	FAULT_NCCL_ERROR,
+	FAULT_NCCL_HANG,
+	FAULT_CUDA_STICKY,
+	FAULT_STARVE
 };
 
 #define FAULTS_MAX 16
 
 struct fault {
-	int rank;             /* -1: every rank ('*') */
+	int rank;		    /* -1: every rank ('*') */
 	uint64_t first, last, step; /* seqs; '*': 0 .. UINT64_MAX step 1 */
 	enum fault_kind kind;
 	enum fault_point at;
-	uint64_t ns;          /* delay:, stop:, starve: */
+	uint64_t ns; /* delay:, stop:, starve: */
 };
 
 struct faults {
@@ -33,7 +56,8 @@ struct faults {
 	struct fault list[FAULTS_MAX];
 };
 
-/* Parses BELAY_FAULT. Empty: none. Returns 0 or BELAY_E_SETTING with the bad part and what was expected in causes. */
+/* Parses BELAY_FAULT. Empty: none. Returns 0 or BELAY_E_SETTING with the bad part and what was
+ * expected in causes. */
 int faults_parse(const char *text, struct faults *ret_faults, struct cause_chain *causes);
 
 /* Refuses a fault of a rank that there is not. Returns 0 or BELAY_E_SETTING with causes. */
@@ -44,12 +68,15 @@ static inline int faults_armed(const struct faults *faults)
 	return (int)__builtin_expect(faults->count != 0, 0);
 }
 
-/* The kind that is due for this rank, seq and point among the kinds that change what a call does (drop, corrupt, flag, skip,
- * extra, swap, count, dtype, op, map-fail, selftest, starve ...), or FAULT_NONE; ret_ns (may be NULL) gets its time. Pure. */
-enum fault_kind fault_due(const struct faults *faults, int rank, uint64_t seq, enum fault_point at, uint64_t *ret_ns);
+/* The kind that is due for this rank, seq and point among the kinds that change what a call does
+ * (drop, corrupt, flag, skip, extra, swap, count, dtype, op, map-fail, selftest, starve ...), or
+ * FAULT_NONE; ret_ns (may be NULL) gets its time. Pure. */
+enum fault_kind fault_due(const struct faults *faults, int rank, uint64_t seq, enum fault_point at,
+			  uint64_t *ret_ns);
 
-/* Carries out the kinds that act on the process itself at this point: delay (busy or sleeping wait), kill (SIGKILL to
- * this process), stop (SIGSTOP to this process; a helper process sends SIGCONT after the time). */
+/* Carries out the kinds that act on the process itself at this point: delay (busy or sleeping
+ * wait), kill (SIGKILL to this process), stop (SIGSTOP to this process; a helper process sends
+ * SIGCONT after the time). */
 void fault_act(const struct faults *faults, int rank, uint64_t seq, enum fault_point at);
 
 const char *fault_kind_name(enum fault_kind kind);

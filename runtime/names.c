@@ -2,7 +2,7 @@
 /* Names and sizes of the public enums, and the library's version. */
 #include "runtime/belay.h"
 
-#define STRINGIFY(x) #x
+#define STRINGIFY(x)			  #x
 #define VERSION_TEXT(major, minor, patch) STRINGIFY(major) "." STRINGIFY(minor) "." STRINGIFY(patch)
 
 const char *belay_version(void)
@@ -19,13 +19,16 @@ static const struct {
 	const char *name;
 	size_t bytes;
 } dtypes[] = {
-	[BELAY_F32] = { "f32", 4 }, [BELAY_F64] = { "f64", 8 },	  [BELAY_F16] = { "f16", 2 },
-	[BELAY_BF16] = { "bf16", 2 }, [BELAY_I32] = { "i32", 4 }, [BELAY_I64] = { "i64", 8 },
-	[BELAY_U8] = { "u8", 1 },     [BELAY_I8] = { "i8", 1 },
+	[BELAY_F32] = {"f32", 4},   [BELAY_F64] = {"f64", 8}, [BELAY_F16] = {"f16", 2},
+	[BELAY_BF16] = {"bf16", 2}, [BELAY_I32] = {"i32", 4}, [BELAY_I64] = {"i64", 8},
+	[BELAY_U8] = {"u8", 1},	    [BELAY_I8] = {"i8", 1},
 };
 
 static const char *const ops[] = {
-	[BELAY_SUM] = "sum", [BELAY_MAX] = "max", [BELAY_MIN] = "min", [BELAY_PROD] = "prod",
+	[BELAY_SUM] = "sum",
+	[BELAY_MAX] = "max",
+	[BELAY_MIN] = "min",
+	[BELAY_PROD] = "prod",
 };
 
 static const char *const paths[] = {

@@ -2,9 +2,10 @@
 /*
  * Pass marks and the commit, rules C1 and C2.
  *
- * A call's own success is provisional. A pass ends well when every rank is done with its last turn and,
- * looked at after that, no verdict stands up to it. It takes a few reads of the control segment and no
- * message; a rank that is behind is waited for up to the hard deadline, like in a call.
+ * A call's own success is provisional. A pass ends well when every rank is done with its last turn
+ * and, looked at after that, no verdict stands up to it. It takes a few reads of the control
+ * segment and no message; a rank that is behind is waited for up to the hard deadline, like in a
+ * call.
  */
 #include "runtime/clock.h"
 #include "runtime/communicator.h"
@@ -20,10 +21,10 @@ static bool rank_is_done(struct belay_comm *comm, struct wait *wait, unsigned ra
 		.dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire) >>
 				rank &
 			1,
-		.staged = { atomic_load_explicit(&comm->control.rank[rank].staged,
-						 memory_order_acquire) },
-		.done = { atomic_load_explicit(&comm->control.rank[rank].done,
-					       memory_order_acquire) },
+		.staged = {atomic_load_explicit(&comm->control.rank[rank].staged,
+						memory_order_acquire)},
+		.done = {atomic_load_explicit(&comm->control.rank[rank].done,
+					      memory_order_acquire)},
 	};
 
 	return progress_done(&one, 0) >= wait->stuck.turn;
@@ -35,16 +36,19 @@ static enum commit_state ask(struct belay_comm *comm, uint64_t turn)
 
 	comm_read_progress(comm, &progress);
 	atomic_thread_fence(memory_order_seq_cst); /* [VERDICT] between (3) and (4) */
-	return verdict_commit(atomic_load_explicit(&comm->control.head->verdict,
-						   memory_order_acquire),
-			      &progress, turn);
+	return verdict_commit(
+		atomic_load_explicit(&comm->control.head->verdict, memory_order_acquire), &progress,
+		turn);
 }
 
 static void wait_for_all(struct belay_comm *comm, uint64_t turn)
 {
 	struct wait wait = {
-		.stuck = { .phase = WAIT_COMMIT, .turn = turn, .seq = comm->ended_last_seq,
-			   .pass = comm->ended_pass, .missing = ranks_below(comm->nranks) },
+		.stuck = {.phase = WAIT_COMMIT,
+			  .turn = turn,
+			  .seq = comm->ended_last_seq,
+			  .pass = comm->ended_pass,
+			  .missing = ranks_below(comm->nranks)},
 		.arrived = rank_is_done,
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to a communicator. They read; none of them waits, and all may be asked during a call. */
+/* Questions to a communicator. They read; none of them waits, and all may be asked during a
+ * call. */
 #include <stdio.h>
 #include <string.h>
 

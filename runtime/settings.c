@@ -15,7 +15,7 @@
 #include "runtime/settings_parse.h"
 
 /* No belay.h will ever have a larger one: a larger size was not initialised. */
-#define CONFIG_SIZE_MAX 4096
+#define CONFIG_SIZE_MAX	  4096
 #define PREFIX		  "BELAY_"
 #define TESTS_PREFIX	  "BELAY_TESTS_" /* of belay's own test suite */
 #define NAME_MAX_BYTES	  64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public view of the settings, for belay-info and for programs that show their configuration.
- */
+/* The public view of the settings, for belay-info and for programs that show their
+ * configuration. */
 #include <stdio.h>
 #include <string.h>
 

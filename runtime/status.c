@@ -9,7 +9,7 @@ static const struct {
 	const char *text;
 } statuses[] = {
 #define BELAY_STATUS(value_, name_, class_, text_, advice_)                                        \
-	{ value_, BELAY_CLASS_##class_, "BELAY_" #name_, text_ },
+	{value_, BELAY_CLASS_##class_, "BELAY_" #name_, text_},
 #include "runtime/status.def"
 #undef BELAY_STATUS
 };

@@ -7,8 +7,8 @@
  *                      swaps 1 + its rank into `heir_of`, from 0
  *   everybody          takes mask and id from the line that `heir_of` names
  *
- * Whoever swaps first is right for all; a rank that dies before it swaps is left out by the next lowest. A
- * rank that the verdict found stuck is no survivor, even if it wakes up.
+ * Whoever swaps first is right for all; a rank that dies before it swaps is left out by the next
+ * lowest. A rank that the verdict found stuck is no survivor, even if it wakes up.
  */
 #include <string.h>
 
@@ -35,8 +35,8 @@ static uint64_t candidates(const struct belay_comm *comm, uint64_t *ret_asked)
 	for (unsigned r = 0; r < comm->nranks; r++) {
 		const struct control_rank *rank = &comm->control.rank[r];
 
-		if (dead >> r & 1 || atomic_load_explicit(&rank->state, memory_order_acquire) ==
-					     CONTROL_LEFT)
+		if (dead >> r & 1 ||
+		    atomic_load_explicit(&rank->state, memory_order_acquire) == CONTROL_LEFT)
 			continue;
 		live |= rank_bit(r);
 		if (atomic_load_explicit(&rank->heir_asked, memory_order_acquire))
@@ -82,8 +82,8 @@ static int ask(struct belay_comm *comm, uint64_t deadline, uint64_t *ret_mask,
 		return BELAY_E_STATE;
 	atomic_store_explicit(&comm->own->heir_asked, 1, memory_order_release);
 	for (;;) {
-		uint32_t heir = atomic_load_explicit(&comm->control.head->heir_of,
-						     memory_order_acquire);
+		uint32_t heir =
+			atomic_load_explicit(&comm->control.head->heir_of, memory_order_acquire);
 		uint64_t asked = 0, live;
 		int status = 0;
 
@@ -96,8 +96,8 @@ static int ask(struct belay_comm *comm, uint64_t deadline, uint64_t *ret_mask,
 			return status;
 		if (clock_now_ns() >= deadline)
 			return BELAY_E_TIMEOUT;
-		clock_nanosleep(CLOCK_MONOTONIC, 0,
-				&(struct timespec){ .tv_nsec = NS_PER_MS / 4 }, NULL);
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NS_PER_MS / 4},
+				NULL);
 	}
 }
 

@@ -12,7 +12,8 @@
 #include "runtime/outcome/verdict.h"
 #include "runtime/outcome/watcher.h"
 
-/* The longest sleep. Wakes are not lost, so this only bounds what a bug or a foreign stop could do. */
+/* The longest sleep. Wakes are not lost, so this only bounds what a bug or a foreign stop could
+ * do. */
 #define SLEEP_NS_MAX (100 * NS_PER_MS)
 
 static inline void pause_cpu(void)
@@ -70,14 +71,15 @@ static bool poll(struct belay_comm *comm, struct wait *wait)
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
-	struct timespec timeout = { .tv_sec = (time_t)(ns / NS_PER_SECOND),
-				    .tv_nsec = (long)(ns % NS_PER_SECOND) };
+	struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_SECOND),
+				   .tv_nsec = (long)(ns % NS_PER_SECOND)};
 
 	/* Every way it can end (woken, changed, timeout, signal) means: look again. */
 	(void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-/* Sleeps until a pending rank posts, a bell rings or `ns` are over; [SLEEP] from the sleeper's side. */
+/* Sleeps until a pending rank posts, a bell rings or `ns` are over; [SLEEP] from the sleeper's
+ * side. */
 static void sleep_for(struct belay_comm *comm, struct wait *wait, uint64_t ns)
 {
 	unsigned first = (unsigned)__builtin_ctzll(wait->stuck.missing);
@@ -94,7 +96,8 @@ static void sleep_for(struct belay_comm *comm, struct wait *wait, uint64_t ns)
 	futex_sleep(&comm->own->bell, bell, ns < SLEEP_NS_MAX ? ns : SLEEP_NS_MAX);
 }
 
-/* The turn is the watcher's now: waits for its word. Bounded by the hard deadline, which the watcher keeps. */
+/* The turn is the watcher's now: waits for its word. Bounded by the hard deadline, which the
+ * watcher keeps. */
 static enum wait_outcome wait_for_release(struct belay_comm *comm, struct wait *wait)
 {
 	uint64_t asked_ns = 0;
@@ -115,8 +118,8 @@ static enum wait_outcome wait_for_release(struct belay_comm *comm, struct wait *
 	return outcome == 0 ? WAIT_RESCUED : WAIT_FAILED;
 }
 
-/* True when the watcher should be told now: past the soft deadline; a missing rank is dead; another rank has begun
- * the rescue of this turn; or the watchers do the whole call. */
+/* True when the watcher should be told now: past the soft deadline; a missing rank is dead; another
+ * rank has begun the rescue of this turn; or the watchers do the whole call. */
 static bool should_tell(const struct belay_comm *comm, const struct wait *wait, uint64_t now)
 {
 	const struct control_head *head = comm->control.head;
@@ -172,7 +175,8 @@ static int wait_slowly(struct belay_comm *comm, struct wait *wait)
 
 	wait->stuck.since_ns = clock_now_ns();
 	for (;;) {
-		/* The clock before the look: what a look after it still misses was missing at that time. */
+		/* The clock before the look: what a look after it still misses was missing at
+		 * that time. */
 		uint64_t now = clock_now_ns();
 		uint64_t waited = now - wait->stuck.since_ns;
 
@@ -189,7 +193,8 @@ static int wait_slowly(struct belay_comm *comm, struct wait *wait)
 		} else if (waited < comm->yield_ns) {
 			(void)sched_yield(); /* cannot fail on Linux */
 		} else {
-			sleep_for(comm, wait, told ? SLEEP_NS_MAX : comm->settings.late_ns - waited);
+			sleep_for(comm, wait,
+				  told ? SLEEP_NS_MAX : comm->settings.late_ns - waited);
 		}
 	}
 	if (told && outcome != WAIT_RESCUED)

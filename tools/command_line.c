@@ -87,7 +87,8 @@ int command_version(void)
 	return command_finish(stdout, "standard output", COMMAND_OK);
 }
 
-/* Reads digits up to the first other character. Returns it, or NULL: no digit, or more than 64 bits. */
+/* Reads digits up to the first other character. Returns it, or NULL: no digit, or more than 64
+ * bits. */
 static const char *read_digits(const char *text, uint64_t *ret_value)
 {
 	uint64_t value = 0;

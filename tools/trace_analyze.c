@@ -7,12 +7,14 @@
 
 #include "tools/analyze/driver.h"
 
-/* Exit statuses: an interface, in the man page and in tests/cli. 2 and 4 are those of every command. */
+/* Exit statuses: an interface, in the man page and in tests/cli. 2 and 4 are those of every
+ * command. */
 enum exit_status {
-	EXIT_SOUND = 0,    /* every call is sound */
-	EXIT_FINDINGS = 1, /* the data is sound and holds rescues, mismatches, digest differences or a verdict */
+	EXIT_SOUND = 0,	   /* every call is sound */
+	EXIT_FINDINGS = 1, /* the data is sound and holds rescues, mismatches, digest differences or
+			      a verdict */
 	EXIT_USAGE = COMMAND_USAGE,
-	EXIT_LOSSES = 3,   /* input missing, damaged or with lost records; wins over EXIT_FINDINGS */
+	EXIT_LOSSES = 3, /* input missing, damaged or with lost records; wins over EXIT_FINDINGS */
 	EXIT_NOT_WRITTEN = COMMAND_NOT_WRITTEN
 };
 
@@ -42,27 +44,34 @@ static const char help[] =
 	"  -h, --help            print this text\n"
 	"  -V, --version         print the version\n"
 	"\n"
-	"Exit status: 0 every call is sound; 1 there were rescues, mismatches, digest differences or\n"
+	"Exit status: 0 every call is sound; 1 there were rescues, mismatches, digest differences "
+	"or\n"
 	"a verdict; 2 wrong usage; 3 input is missing, damaged or has lost records; 4 the output\n"
 	"could not be written.\n";
 
 enum option_code {
-	OPTION_FORMAT = 256, OPTION_OUTPUT, OPTION_ABSOLUTE, OPTION_SEQ, OPTION_PASS, OPTION_RANK,
-	OPTION_SLOWER_THAN, OPTION_TO
+	OPTION_FORMAT = 256,
+	OPTION_OUTPUT,
+	OPTION_ABSOLUTE,
+	OPTION_SEQ,
+	OPTION_PASS,
+	OPTION_RANK,
+	OPTION_SLOWER_THAN,
+	OPTION_TO
 };
 
 static const struct option long_options[] = {
-	{ "format", required_argument, NULL, OPTION_FORMAT },
-	{ "output", required_argument, NULL, OPTION_OUTPUT },
-	{ "absolute", no_argument, NULL, OPTION_ABSOLUTE },
-	{ "seq", required_argument, NULL, OPTION_SEQ },
-	{ "pass", required_argument, NULL, OPTION_PASS },
-	{ "rank", required_argument, NULL, OPTION_RANK },
-	{ "slower-than", required_argument, NULL, OPTION_SLOWER_THAN },
-	{ "to", required_argument, NULL, OPTION_TO },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+	{"format", required_argument, NULL, OPTION_FORMAT},
+	{"output", required_argument, NULL, OPTION_OUTPUT},
+	{"absolute", no_argument, NULL, OPTION_ABSOLUTE},
+	{"seq", required_argument, NULL, OPTION_SEQ},
+	{"pass", required_argument, NULL, OPTION_PASS},
+	{"rank", required_argument, NULL, OPTION_RANK},
+	{"slower-than", required_argument, NULL, OPTION_SLOWER_THAN},
+	{"to", required_argument, NULL, OPTION_TO},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 /* `filters`: takes --seq, --pass, --rank and --slower-than. */
@@ -71,23 +80,23 @@ static const struct {
 	const struct command_ops *text, *json;
 	int filters;
 } commands[] = {
-	{ "summary", &command_summary_text, &command_summary_json, 0 },
-	{ "passes", &command_passes_text, &command_passes_json, 0 },
-	{ "stragglers", &command_stragglers_text, &command_stragglers_json, 0 },
-	{ "faults", &command_faults_text, &command_faults_json, 0 },
-	{ "calls", &command_calls_text, &command_calls_json, 1 },
-	{ "export", &command_export_csv, &command_export_json, 1 },
+	{"summary", &command_summary_text, &command_summary_json, 0},
+	{"passes", &command_passes_text, &command_passes_json, 0},
+	{"stragglers", &command_stragglers_text, &command_stragglers_json, 0},
+	{"faults", &command_faults_text, &command_faults_json, 0},
+	{"calls", &command_calls_text, &command_calls_json, 1},
+	{"export", &command_export_csv, &command_export_json, 1},
 };
 
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define COMMANDS       (sizeof(commands) / sizeof(commands[0]))
 #define COMMAND_EXPORT (COMMANDS - 1)
 
 /* Words that other versions take as commands: here neither a command nor, by mistake, a file. */
-static const char *const reserved[] = { "report", "replay", "what-if", "compare" };
+static const char *const reserved[] = {"report", "replay", "what-if", "compare"};
 
 struct request {
 	size_t command;
-	const char *output_path; /* NULL: standard output */
+	const char *output_path;  /* NULL: standard output */
 	const char *filter_given; /* the last option of calls and export; NULL: none */
 	struct output output;
 	char **operands;
@@ -161,7 +170,8 @@ static int take_filter(struct request *request, int code)
 		request->filter_given = "--seq";
 		return parse_range(optarg, filter) == 0
 			       ? 0
-			       : command_complain("--seq takes A:B with A at most B, not '%s'", optarg);
+			       : command_complain("--seq takes A:B with A at most B, not '%s'",
+						  optarg);
 	case OPTION_PASS:
 		request->filter_given = "--pass";
 		return command_parse_number(optarg, &filter->pass) == 0 && filter->pass
@@ -171,13 +181,14 @@ static int take_filter(struct request *request, int code)
 		request->filter_given = "--rank";
 		return parse_rank(optarg, filter) == 0
 			       ? 0
-			       : command_complain("--rank takes 0 to %d, not '%s'", BELAY_RANKS_MAX - 1,
-						  optarg);
+			       : command_complain("--rank takes 0 to %d, not '%s'",
+						  BELAY_RANKS_MAX - 1, optarg);
 	default:
 		request->filter_given = "--slower-than";
 		return parse_slower_than(optarg, filter) == 0
 			       ? 0
-			       : command_complain("--slower-than takes microseconds, not '%s'", optarg);
+			       : command_complain("--slower-than takes microseconds, not '%s'",
+						  optarg);
 	}
 }
 
@@ -233,7 +244,8 @@ static int check(struct request *request)
 	if (request->noperands == 0)
 		return command_complain("no input was given");
 	if (request->filter_given && !commands[request->command].filters)
-		return command_complain("%s is an option of calls and export", request->filter_given);
+		return command_complain("%s is an option of calls and export",
+					request->filter_given);
 	if (request->command != COMMAND_EXPORT)
 		return request->output.to ? command_complain("--to is an option of export") : 0;
 	if (!request->output.to)
@@ -264,7 +276,8 @@ static int parse(int argc, char **argv, struct request *request)
 	return status == 0 ? -1 : status;
 }
 
-/* A text must say so at once when an input is missing; the JSON document says it at its end as well. */
+/* A text must say so at once when an input is missing; the JSON document says it at its end as
+ * well. */
 static void tell_missing(const struct inputs *inputs, size_t from)
 {
 	const struct input_damage *damages = inputs->damages.items;
@@ -306,7 +319,8 @@ static int open_output(struct request *request, const struct inputs *inputs)
 			return command_complain("--output '%s' is an input", request->output_path);
 		output->file = fopen(request->output_path, "we");
 		if (!output->file) {
-			command_error("cannot write '%s': %s", request->output_path, strerror(errno));
+			command_error("cannot write '%s': %s", request->output_path,
+				      strerror(errno));
 			return EXIT_NOT_WRITTEN;
 		}
 	}
@@ -321,7 +335,8 @@ static int close_output(struct request *request, int status)
 	if (!request->output.file)
 		return status;
 	status = command_finish(request->output.file, what, status);
-	if (request->output_path && fclose(request->output.file) != 0 && status != EXIT_NOT_WRITTEN) {
+	if (request->output_path && fclose(request->output.file) != 0 &&
+	    status != EXIT_NOT_WRITTEN) {
 		command_error("cannot write '%s': %s", what, strerror(errno));
 		status = EXIT_NOT_WRITTEN;
 	}
@@ -337,8 +352,8 @@ static int exit_status_of(const struct findings *findings)
 
 static int analyze(struct request *request)
 {
-	struct inputs inputs = { 0 };
-	struct findings findings = { 0 };
+	struct inputs inputs = {0};
+	struct findings findings = {0};
 	int exit_status = EXIT_NOT_WRITTEN;
 	int status = read_inputs(request, &inputs);
 
@@ -363,7 +378,7 @@ out:
 
 int main(int argc, char **argv)
 {
-	struct request request = { .output.filter = { .seq_last = UINT64_MAX, .ranks = UINT64_MAX } };
+	struct request request = {.output.filter = {.seq_last = UINT64_MAX, .ranks = UINT64_MAX}};
 	int status;
 
 	command_begin("trace-analyze");

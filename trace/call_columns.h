@@ -38,8 +38,8 @@ struct column_rows {
 	uint32_t tick_shift; /* times are kept in units of 1 << tick_shift ns */
 };
 
-/* Content under construction. The cuts are the ends of planes: each is best compressed by itself.
- */
+/* Content under construction. The cuts are the ends of planes: each is best compressed by
+ * itself. */
 struct column_content {
 	unsigned char *bytes; /* room for the bound */
 	size_t used;

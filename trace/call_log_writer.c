@@ -348,8 +348,8 @@ static int reconcile(struct call_log_writer *writer, struct trace_area *area)
 
 	if (!enter(writer))
 		return 0;
-	/* Acquire: whatever the dead rank's writer did before. No one else writes these words now.
-	 */
+	/* Acquire: whatever the dead rank's writer did before. No one else writes these words
+	 * now. */
 	position.file = atomic_load_explicit(&area->file, memory_order_acquire);
 	position.calls = atomic_load_explicit(&area->calls.written, memory_order_acquire);
 	position.events = atomic_load_explicit(&area->events.written, memory_order_acquire);
@@ -488,8 +488,8 @@ static void *writer_main(void *argument)
 
 	pthread_mutex_lock(&writer->guard);
 	abandoned = writer->abandoned;
-	/* (1) of [LOG_DONE]. Under guard: the stopper decides under it whether to wait any longer.
-	 */
+	/* (1) of [LOG_DONE]. Under guard: the stopper decides under it whether to wait any
+	 * longer. */
 	atomic_store_explicit(&writer->done, 1, memory_order_release);
 	futex_wake_all(&writer->done);
 	pthread_mutex_unlock(&writer->guard);

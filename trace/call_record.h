@@ -15,12 +15,12 @@
 /* Bits of call_record.flags. Logged: never renumber. */
 enum call_flag {
 	CALL_IN_PLACE = 1u << 0, /* send == recv */
-	CALL_GRAPH = 1u << 1,    /* replayed from a CUDA graph */
-	CALL_RESCUED = 1u << 2,  /* this rank was stuck and finished by rescue */
-	CALL_LATE = 1u << 3,     /* this rank waited past the soft deadline; `missing` says for whom */
-	CALL_REGION = 1u << 4,   /* recv is a region buffer */
-	CALL_CHUNKED = 1u << 5,  /* larger than a slot, went in several turns */
-	CALL_DIGEST = 1u << 6    /* `digest` was computed */
+	CALL_GRAPH = 1u << 1,	 /* replayed from a CUDA graph */
+	CALL_RESCUED = 1u << 2,	 /* this rank was stuck and finished by rescue */
+	CALL_LATE = 1u << 3, /* this rank waited past the soft deadline; `missing` says for whom */
+	CALL_REGION = 1u << 4,	/* recv is a region buffer */
+	CALL_CHUNKED = 1u << 5, /* larger than a slot, went in several turns */
+	CALL_DIGEST = 1u << 6	/* `digest` was computed */
 };
 
 /*
@@ -30,24 +30,25 @@ enum call_flag {
  */
 struct call_record {
 	uint64_t seq;
-	uint64_t pass;        /* from 1; 0 outside any pass */
+	uint64_t pass;	      /* from 1; 0 outside any pass */
 	uint64_t start_ns;    /* t_start */
-	uint64_t count;       /* elements */
+	uint64_t count;	      /* elements */
 	uint64_t duration_ns; /* t_end - t_start */
 	uint64_t missing;     /* ranks not arrived at the soft deadline; 0 when in time */
-	uint64_t digest;      /* sum of the output's 64-bit little-endian words, the tail zero-padded, mod 2^64 */
-	uint64_t rescue_ns;   /* from the request for rescue to the release; 0 when none */
-	uint32_t index;       /* place in the pass, from 0; outside passes 0 */
-	uint32_t enqueue_ns;  /* t_start - t_enqueue; 0 on the host path; saturates */
-	uint32_t staged_ns;   /* t_staged - t_start; saturates */
-	int16_t status;       /* enum belay_status */
-	uint16_t flags;       /* enum call_flag */
-	uint8_t op;           /* enum belay_op */
-	uint8_t dtype;        /* enum belay_dtype */
-	uint8_t path;         /* enum belay_path */
-	uint8_t algorithm;    /* enum belay_algorithm */
-	uint8_t rescue_path;  /* enum belay_path over which it was rescued; 0: not rescued */
-	uint8_t reserved[3];  /* 0 */
+	uint64_t digest;    /* sum of the output's 64-bit little-endian words, the tail zero-padded,
+			       mod 2^64 */
+	uint64_t rescue_ns; /* from the request for rescue to the release; 0 when none */
+	uint32_t index;	    /* place in the pass, from 0; outside passes 0 */
+	uint32_t enqueue_ns;   /* t_start - t_enqueue; 0 on the host path; saturates */
+	uint32_t staged_ns;    /* t_staged - t_start; saturates */
+	int16_t status;	       /* enum belay_status */
+	uint16_t flags;	       /* enum call_flag */
+	uint8_t op;	       /* enum belay_op */
+	uint8_t dtype;	       /* enum belay_dtype */
+	uint8_t path;	       /* enum belay_path */
+	uint8_t algorithm;     /* enum belay_algorithm */
+	uint8_t rescue_path;   /* enum belay_path over which it was rescued; 0: not rescued */
+	uint8_t reserved[3];   /* 0 */
 	uint64_t arrival_ns[]; /* nranks of them */
 };
 static_assert(sizeof(struct call_record) == 88, "call_record is shared and logged");
@@ -60,17 +61,21 @@ static inline uint32_t call_record_stride(uint32_t nranks)
 
 /* What an event record tells. Logged: never renumber. The names are those of the LTTng events. */
 enum event_kind {
-	EVENT_COMM_CREATE = 1,  /* value: nranks; mask: usable paths (bit = enum belay_path); text: version */
+	EVENT_COMM_CREATE =
+		1, /* value: nranks; mask: usable paths (bit = enum belay_path); text: version */
 	EVENT_COMM_DESTROY = 2, /* value: calls made */
-	EVENT_PASS_BEGIN = 3,   /* seq: next call; pass */
-	EVENT_PASS_END = 4,     /* seq: last call; pass; duration_ns: waited for the commit; status */
-	EVENT_LATE = 5,         /* seq, pass; peer: rank named; mask: ranks missing; duration_ns: waited so far */
-	EVENT_RESCUE_BEGIN = 6, /* seq, pass; peer: whose data was lost, -1 unknown; value: attempt; path: via */
-	EVENT_RESCUE_END = 7,   /* seq, pass; duration_ns; status; mask: ranks that were stuck, as far as known here */
-	EVENT_BREAKER = 8,      /* value: enum belay_breaker_state; path; seq: agreed seq */
-	EVENT_PATH_SWITCH = 9,  /* path: new path; value: old path; seq: from which; text: reason */
-	EVENT_VERDICT = 10,     /* seq, pass; cause; peer: culprit or -1; value: proposer; text */
-	EVENT_ERROR = 11        /* status; peer: rank or -1; seq or 0; value: foreign code; text */
+	EVENT_PASS_BEGIN = 3,	/* seq: next call; pass */
+	EVENT_PASS_END = 4, /* seq: last call; pass; duration_ns: waited for the commit; status */
+	EVENT_LATE = 5, /* seq, pass; peer: rank named; mask: ranks missing; duration_ns: waited so
+			   far */
+	EVENT_RESCUE_BEGIN =
+		6, /* seq, pass; peer: whose data was lost, -1 unknown; value: attempt; path: via */
+	EVENT_RESCUE_END = 7, /* seq, pass; duration_ns; status; mask: ranks that were stuck, as far
+				 as known here */
+	EVENT_BREAKER = 8,    /* value: enum belay_breaker_state; path; seq: agreed seq */
+	EVENT_PATH_SWITCH = 9, /* path: new path; value: old path; seq: from which; text: reason */
+	EVENT_VERDICT = 10,    /* seq, pass; cause; peer: culprit or -1; value: proposer; text */
+	EVENT_ERROR = 11       /* status; peer: rank or -1; seq or 0; value: foreign code; text */
 };
 
 #define EVENT_TEXT_BYTES 160
@@ -84,11 +89,11 @@ struct event_record {
 	uint64_t duration_ns;
 	int64_t value;
 	int32_t peer;
-	int16_t status; /* enum belay_status */
-	uint8_t kind;   /* enum event_kind */
-	uint8_t cause;  /* enum belay_cause */
-	uint8_t path;   /* enum belay_path */
-	uint8_t reserved[7]; /* 0 */
+	int16_t status;		     /* enum belay_status */
+	uint8_t kind;		     /* enum event_kind */
+	uint8_t cause;		     /* enum belay_cause */
+	uint8_t path;		     /* enum belay_path */
+	uint8_t reserved[7];	     /* 0 */
 	char text[EVENT_TEXT_BYTES]; /* 0-terminated, the rest 0 */
 };
 static_assert(sizeof(struct event_record) == 224, "event_record is shared and logged");

@@ -21,8 +21,8 @@
 struct trace {
 	/* The calling thread's. */
 	uint64_t head;	/* records committed, as in the ring */
-	uint64_t limit; /* the head at which the ring is full, as far as known; UINT64_MAX: it wraps
-			 */
+	uint64_t limit; /* the head at which the ring is full, as far as known; UINT64_MAX: it
+			 * wraps */
 	uint64_t wake;	/* the head at which the writer is woken */
 	uint64_t lost;	/* records dropped, as in the ring */
 	char *calls;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: the tables of fields are laid out by hand */
 /*
- * The LTTng-UST provider "belay". Names of events, fields and enum labels are an interface, docs/tracepoints.md: tools
- * and people's scripts read them. Every event holds what its record holds, so that the record can be had back from it.
+ * The LTTng-UST provider "belay". Names of events, fields and enum labels are an interface,
+ * docs/tracepoints.md: tools and people's scripts read them. Every event holds what its record
+ * holds, so that the record can be had back from it.
  */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER belay

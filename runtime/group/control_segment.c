@@ -38,7 +38,8 @@ void control_segment_place(void *memory, uint32_t nranks, struct control_segment
 	ret_segment->bytes = control_segment_bytes(nranks);
 }
 
-void control_segment_fill(const struct control_segment *segment, uint32_t nranks, const char *comm_id)
+void control_segment_fill(const struct control_segment *segment, uint32_t nranks,
+			  const char *comm_id)
 {
 	struct control_head *head = segment->head;
 
@@ -54,7 +55,8 @@ void control_segment_fill(const struct control_segment *segment, uint32_t nranks
 
 void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid)
 {
-	/* Relaxed throughout: nobody reads before the creation's barrier, which orders these stores. */
+	/* Relaxed throughout: nobody reads before the creation's barrier, which orders these
+	 * stores. */
 	atomic_store_explicit(&rank->staged, turn_before, memory_order_relaxed);
 	atomic_store_explicit(&rank->pushed, turn_before, memory_order_relaxed);
 	atomic_store_explicit(&rank->results, turn_before, memory_order_relaxed);

@@ -39,11 +39,11 @@
 
 #include "runtime/belay.h"
 
-#define CONTROL_MAGIC UINT64_C(0x31676573796c6562) /* "belyseg1" */
-#define CONTROL_VERSION 1
-#define CONTROL_NAME "belay-control" /* of the memfd, as seen in /proc/PID/fd */
+#define CONTROL_MAGIC	   UINT64_C(0x31676573796c6562) /* "belyseg1" */
+#define CONTROL_VERSION	   1
+#define CONTROL_NAME	   "belay-control" /* of the memfd, as seen in /proc/PID/fd */
 #define CONTROL_TEXT_BYTES 320
-#define LINE 64
+#define LINE		   64
 
 /* What a rank called with, so that others can name both signatures of a mismatch. */
 struct control_call {
@@ -59,7 +59,8 @@ struct control_call {
 	uint8_t reserved[5];
 };
 
-/* Why a rank proposes a verdict. Written before its proposal (V1), not changed once that is decided. */
+/* Why a rank proposes a verdict. Written before its proposal (V1), not changed once that is
+ * decided. */
 struct control_cause {
 	uint64_t turn;
 	uint64_t seq;
@@ -79,22 +80,22 @@ enum control_rank_state { CONTROL_ABSENT = 0, CONTROL_JOINED = 1, CONTROL_LEFT =
 
 /* One rank's words. Groups stand on lines of their own by who writes and who reads. */
 struct control_rank {
-	/* Written by the rank's calling thread in every call; read by peers only when something is wrong,
-	 * at commits, and by belay-info. */
+	/* Written by the rank's calling thread in every call; read by peers only when something is
+	 * wrong, at commits, and by belay-info. */
 	alignas(LINE) _Atomic uint64_t staged; /* turn whose input stands whole in the slot */
-	_Atomic uint64_t pushed;               /* turn whose arrival headers have been issued */
-	_Atomic uint64_t results;              /* turn whose results have been pushed (or never will be) */
-	_Atomic uint64_t done;                 /* turn whose output is complete */
-	_Atomic uint64_t seq;                  /* last call begun */
-	_Atomic uint64_t done_seq;             /* last call finished */
-	_Atomic uint64_t pass;                 /* last pass begun */
-	_Atomic uint64_t in_call;              /* 1 from entry to return */
+	_Atomic uint64_t pushed;	       /* turn whose arrival headers have been issued */
+	_Atomic uint64_t results;  /* turn whose results have been pushed (or never will be) */
+	_Atomic uint64_t done;	   /* turn whose output is complete */
+	_Atomic uint64_t seq;	   /* last call begun */
+	_Atomic uint64_t done_seq; /* last call finished */
+	_Atomic uint64_t pass;	   /* last pass begun */
+	_Atomic uint64_t in_call;  /* 1 from entry to return */
 
 	/* By turn parity; published by `staged`. */
 	alignas(LINE) struct control_call call[2];
 
-	/* Written by peers that sleep waiting for this rank: bit r for rank r. Read by this rank at the
-	 * end of each call. See wait.c, contract [SLEEP]. */
+	/* Written by peers that sleep waiting for this rank: bit r for rank r. Read by this rank at
+	 * the end of each call. See wait.c, contract [SLEEP]. */
 	alignas(LINE) _Atomic uint64_t sleepers;
 	/* This rank's futex: counted up by whoever wakes it. */
 	alignas(LINE) _Atomic uint32_t bell;
@@ -102,13 +103,14 @@ struct control_rank {
 	/* Written by the rank's watcher. */
 	alignas(LINE) _Atomic uint64_t heartbeat_ns;
 	_Atomic uint64_t progress_ns; /* when the watcher last saw `done` move */
-	_Atomic uint32_t state;       /* enum control_rank_state */
+	_Atomic uint32_t state;	      /* enum control_rank_state */
 	_Atomic int32_t pid;
-	_Atomic uint64_t missing;     /* past the soft deadline: ranks waited for; 0: none */
-	/* Members of the rescues this rank began, by (turn + attempt) parity; written before the CAS. */
+	_Atomic uint64_t missing; /* past the soft deadline: ranks waited for; 0: none */
+	/* Members of the rescues this rank began, by (turn + attempt) parity; written before the
+	 * CAS. */
 	_Atomic uint64_t rescue_members[2];
 	_Atomic int32_t rescue_lost[2]; /* likewise: whose data was lost */
-	_Atomic uint64_t probe_seen; /* round in which it saw every rank's probe */
+	_Atomic uint64_t probe_seen;	/* round in which it saw every rank's probe */
 
 	alignas(LINE) struct control_cause cause;
 	alignas(LINE) _Atomic uint32_t heir_asked; /* 1: asks for survivors */
@@ -119,7 +121,7 @@ struct control_head {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t nranks;
-	uint64_t bytes;       /* of the whole segment */
+	uint64_t bytes;	      /* of the whole segment */
 	uint64_t rank_offset; /* of struct control_rank [nranks] */
 	uint64_t ring_offset; /* of the trace rings */
 	uint64_t ring_bytes;  /* of one rank's rings */
@@ -130,8 +132,9 @@ struct control_head {
 
 	/* The verdict word; changed only by compare-and-swap, see outcome/verdict.h. */
 	alignas(LINE) _Atomic uint64_t verdict;
-	/* turn << 8 | path: from that turn on this path is taken; 0: the first. Written by rank 0's calling thread only,
-	 * see outcome/path_switch.h. In the verdict's line: both are read in every call and hardly ever written. */
+	/* turn << 8 | path: from that turn on this path is taken; 0: the first. Written by rank 0's
+	 * calling thread only, see outcome/path_switch.h. In the verdict's line: both are read
+	 * in every call and hardly ever written. */
 	_Atomic uint64_t path_switch;
 	/* The rescue word; changed only by compare-and-swap, see outcome/verdict.h. */
 	alignas(LINE) _Atomic uint64_t rescue;
@@ -145,7 +148,7 @@ struct control_head {
 	_Atomic uint64_t rescued_seq_last;
 	/* Written by rank 0's watcher. */
 	alignas(LINE) _Atomic uint64_t probe_round; /* of the breaker; 0: none so far */
-	_Atomic uint32_t breaker_state;             /* enum belay_breaker_state */
+	_Atomic uint32_t breaker_state;		    /* enum belay_breaker_state */
 	/* 1 + the rank whose `heirs` are agreed; 0: none yet. CAS from 0. */
 	alignas(LINE) _Atomic uint32_t heir_of;
 };
@@ -167,7 +170,8 @@ size_t control_segment_bytes(uint32_t nranks);
 void control_segment_place(void *memory, uint32_t nranks, struct control_segment *ret_segment);
 
 /* Rank 0 fills the head once, before the others look (rendezvous_barrier orders that). */
-void control_segment_fill(const struct control_segment *segment, uint32_t nranks, const char *comm_id);
+void control_segment_fill(const struct control_segment *segment, uint32_t nranks,
+			  const char *comm_id);
 
 /* Every rank presets its own words: the turn before the first. */
 void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid);

@@ -16,7 +16,8 @@ void control_view_rank(const struct control_segment *segment, unsigned rank, uin
 /* The path of the newest agreed switch, or the first one. */
 enum belay_path control_view_path(const struct control_segment *segment);
 
-/* The verdict. Returns 1, or 0 and leaves ret_verdict alone when none is decided. The size field stays as it is. */
+/* The verdict. Returns 1, or 0 and leaves ret_verdict alone when none is decided. The size field
+ * stays as it is. */
 int control_view_verdict(const struct control_segment *segment, struct belay_verdict *ret_verdict);
 
 #endif /* BELAY_RUNTIME_GROUP_CONTROL_VIEW_H */

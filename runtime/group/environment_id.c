@@ -19,8 +19,8 @@ static const char *get(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* A whole number in min..max, decimal digits only. Absent: `absent`, or an error when that is < 0.
- */
+/* A whole number in min..max, decimal digits only. Absent: `absent`, or an error when that is <
+ * 0. */
 static int read_number(const char *name, long min, long max, long absent, long *ret_number,
 		       struct cause_chain *causes)
 {

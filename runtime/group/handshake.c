@@ -254,8 +254,8 @@ enum handshake_sender handshake_verify(const struct handshake_message *own,
 	if (!versions_fit(own, message, ret_text, size) ||
 	    !world_fits(own, message, ret_text, size))
 		return HANDSHAKE_MISFIT;
-	/* A member whose own start failed says so instead of HELLO, and has no settings to compare.
-	 */
+	/* A member whose own start failed says so instead of HELLO, and has no settings to
+	 * compare. */
 	if (message->type == HANDSHAKE_FAIL)
 		return HANDSHAKE_MEMBER;
 	if (message->type != HANDSHAKE_HELLO)

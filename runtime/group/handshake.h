@@ -57,7 +57,7 @@ struct handshake_message {
 
 enum handshake_result {
 	HANDSHAKE_OK = 0,
-	HANDSHAKE_GARBAGE = 1, /* not a message, or a damaged one */
+	HANDSHAKE_GARBAGE = 1,	     /* not a message, or a damaged one */
 	HANDSHAKE_OTHER_PROTOCOL = 2 /* only its first 48 bytes are decoded */
 };
 

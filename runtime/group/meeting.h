@@ -34,7 +34,7 @@ struct rendezvous {
 	struct cause_chain *causes; /* the caller's */
 	const struct faults *faults;
 	struct handshake_message hello; /* what this rank is and wants; the host's measure */
-	const char *meeting; /* its name; the caller's, during rendezvous_begin() only */
+	const char *meeting;		/* its name; the caller's, during rendezvous_begin() only */
 	struct rendezvous_spec spec;
 	int rank;
 	int nranks;
@@ -89,8 +89,8 @@ int meeting_status_of_errno(int error);
  */
 int meeting_fail_group(struct rendezvous *m, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for a failure of this rank alone, whose cause has been added: it is told with its name.
- */
+/* The same for a failure of this rank alone, whose cause has been added: it is told with its
+ * name. */
 int meeting_fail_own(struct rendezvous *m, int status);
 /* Takes a status from outside: what is none of creation's becomes BELAY_E_SYSTEM. */
 int meeting_status_from(int32_t status);
@@ -103,8 +103,8 @@ int host_agree(struct rendezvous *m, uint32_t usable, const char *reason, uint32
 /* Tells every member that the creation is over; does not wait. */
 void host_tell_failure(struct rendezvous *m);
 
-/* meeting_lobby.c: the host's side until all have joined. 0, or a status that all have been told.
- */
+/* meeting_lobby.c: the host's side until all have joined. 0, or a status that all have been
+ * told. */
 int lobby_gather(struct rendezvous *m);
 
 /* meeting_host.c, for the lobby: reads one packet of a seated member. 0: *ret_packet is filled; 1:

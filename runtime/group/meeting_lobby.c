@@ -36,8 +36,8 @@ struct lobby {
 	struct place place[PLACES];
 };
 
-/* What lobby_turn() polls; places and seats that are empty stand there as -1, which poll() skips.
- */
+/* What lobby_turn() polls; places and seats that are empty stand there as -1, which poll()
+ * skips. */
 struct lobby_poll {
 	struct pollfd listener;
 	struct pollfd place[PLACES];

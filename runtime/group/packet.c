@@ -102,8 +102,8 @@ int packet_receive(int fd, struct packet *ret_packet)
 	ssize_t got;
 	int status;
 
-	/* A peer that closed with our message unread leaves ECONNRESET once, before what it sent.
-	 */
+	/* A peer that closed with our message unread leaves ECONNRESET once, before what it
+	 * sent. */
 	do
 		got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (got < 0 && (errno == EINTR || errno == ECONNRESET));

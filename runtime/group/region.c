@@ -11,7 +11,7 @@
 #include "runtime/cause.h"
 #include "runtime/group/shared_memory.h"
 
-#define PAGE 4096u
+#define PAGE	    4096u
 #define STAGGER_MAX (16 * 256)
 
 static size_t round_up(size_t value, size_t unit)
@@ -31,8 +31,8 @@ void region_layout(unsigned nranks, size_t slot_bytes, size_t buffers_bytes,
 		.slot_bytes = slot_bytes,
 		.result_bytes = result - STAGGER_MAX,
 		.buffers_bytes = round_up(buffers_bytes, PAGE),
-		.slot_offset = { head, head + slot },
-		.result_offset = { head + 2 * slot, head + 2 * slot + result },
+		.slot_offset = {head, head + slot},
+		.result_offset = {head + 2 * slot, head + 2 * slot + result},
 		.buffers_offset = head + 2 * slot + 2 * result,
 	};
 	ret_layout->reserved_bytes = ret_layout->buffers_offset;
@@ -53,7 +53,7 @@ int region_open(struct region *region, const struct region_layout *layout, unsig
 	void *memory = NULL;
 	int status = 0;
 
-	*region = (struct region){ .layout = *layout, .nranks = nranks, .rank = rank, .fd = fd };
+	*region = (struct region){.layout = *layout, .nranks = nranks, .rank = rank, .fd = fd};
 	if (fd < 0) {
 		region->private_ = aligned_alloc(PAGE, layout->reserved_bytes);
 		if (!region->private_)
@@ -96,7 +96,8 @@ uint64_t region_offset_of(const struct region *region, const void *buffer, size_
 		return REGION_NO_OFFSET;
 	offset = (size_t)((const char *)buffer - own);
 	for (b = region->buffers; b; b = b->next)
-		if (offset >= b->offset && bytes <= b->bytes && offset - b->offset <= b->bytes - bytes)
+		if (offset >= b->offset && bytes <= b->bytes &&
+		    offset - b->offset <= b->bytes - bytes)
 			return offset;
 	return REGION_NO_OFFSET;
 }
@@ -135,11 +136,11 @@ int region_buffer_alloc(struct region *region, size_t bytes, void **ret_buffer,
 		status = BELAY_E_NO_MEMORY;
 		goto out;
 	}
-	status = shared_memory_reserve(region->fd,
-				       region->rank * region->layout.stride + offset, whole, causes);
+	status = shared_memory_reserve(region->fd, region->rank * region->layout.stride + offset,
+				       whole, causes);
 	if (status)
 		goto out;
-	*buffer = (struct region_buffer){ .offset = offset, .bytes = whole, .next = *link };
+	*buffer = (struct region_buffer){.offset = offset, .bytes = whole, .next = *link};
 	*link = buffer;
 	*ret_buffer = region_stride(region, region->rank) + offset;
 	memset(*ret_buffer, 0, whole);

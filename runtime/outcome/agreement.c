@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the pure rules of verdict.h meet the shared words: reading progress, settling, meeting the verdict. */
+/* Where the pure rules of verdict.h meet the shared words: reading progress, settling, meeting
+ * the verdict. */
 #include <string.h>
 
 #include "runtime/communicator.h"
@@ -70,7 +71,8 @@ int comm_cause_status(enum belay_cause cause)
 
 void comm_note_verdict(struct belay_comm *comm, const struct control_cause *cause)
 {
-	/* Whoever comes second waits until the line is there, so that a program that has the status finds it. */
+	/* Whoever comes second waits until the line is there, so that a program that has the
+	 * status finds it. */
 	pthread_mutex_lock(&comm->note_lock);
 	if (!comm->verdict_noted)
 		cause_add(comm->causes, NULL, 0, cause->culprit, cause->seq, "verdict %s: %s",

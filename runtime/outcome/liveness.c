@@ -4,9 +4,10 @@
 
 #include "runtime/belay.h"
 
-static const struct outcome_action nothing = { .kind = OUTCOME_NOTHING, .rank = -1 };
+static const struct outcome_action nothing = {.kind = OUTCOME_NOTHING, .rank = -1};
 
-/* The clock of a view is read before the rest of it: what has begun since then is no time ago, not an age. */
+/* The clock of a view is read before the rest of it: what has begun since then is no time ago,
+ * not an age. */
 static uint64_t ns_since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
@@ -47,18 +48,18 @@ static uint64_t at_least_done(const struct progress *progress, uint64_t step, un
 	return step > progress->done[rank] ? step : progress->done[rank];
 }
 
-/* Is a further behind than b? By the steps of a call in their order; of equals, one that stands still is more to blame,
- * and one that waits itself is less. */
+/* Is a further behind than b? By the steps of a call in their order; of equals, one that stands
+ * still is more to blame, and one that waits itself is less. */
 static bool is_behind(const struct outcome_view *view, unsigned a, unsigned b)
 {
 	const struct progress *p = &view->progress;
 	const uint64_t steps[][2] = {
-		{ progress_staged(p, a), progress_staged(p, b) },
-		{ at_least_done(p, p->pushed[a], a), at_least_done(p, p->pushed[b], b) },
-		{ p->done[a], p->done[b] },
-		{ at_least_done(p, p->results[a], a), at_least_done(p, p->results[b], b) },
-		{ !(view->stopped >> a & 1), !(view->stopped >> b & 1) },
-		{ view->waiting >> a & 1, view->waiting >> b & 1 },
+		{progress_staged(p, a), progress_staged(p, b)},
+		{at_least_done(p, p->pushed[a], a), at_least_done(p, p->pushed[b], b)},
+		{p->done[a], p->done[b]},
+		{at_least_done(p, p->results[a], a), at_least_done(p, p->results[b], b)},
+		{!(view->stopped >> a & 1), !(view->stopped >> b & 1)},
+		{view->waiting >> a & 1, view->waiting >> b & 1},
 	};
 
 	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -112,7 +113,8 @@ static struct outcome_action propose(const struct outcome_view *view, enum belay
 	return action;
 }
 
-/* V5: at once, if the first open turn lacks a dead rank's input. Else rescue finishes that turn first. */
+/* V5: at once, if the first open turn lacks a dead rank's input. Else rescue finishes that turn
+ * first. */
 static struct outcome_action on_death(const struct outcome_view *view)
 {
 	int lost = progress_dead_lacks(&view->progress, progress_first_open(&view->progress));
@@ -122,8 +124,9 @@ static struct outcome_action on_death(const struct outcome_view *view)
 	return propose(view, BELAY_CAUSE_PEER_LOST, lost);
 }
 
-/* M1: only once the mismatched turn is the first open one; those before it are healthy and will finish. All ranks'
- * signatures are wanted to name the odd one; a rank that does not come is not waited for beyond the grace. */
+/* M1: only once the mismatched turn is the first open one; those before it are healthy and will
+ * finish. All ranks' signatures are wanted to name the odd one; a rank that does not come is not
+ * waited for beyond the grace. */
 static struct outcome_action on_mismatch(const struct outcome_view *view)
 {
 	bool all = progress_all_staged(&view->progress, view->complaint_turn);
@@ -168,8 +171,8 @@ static uint64_t waited_ns(const struct outcome_view *view)
 	return ns_since(view->now_ns, view->since_ns);
 }
 
-/* A missing rank whose data is lost: sent, the soft deadline and the grace over; or sent and dead, for then
- * nothing is under way any more. -1: none. */
+/* A missing rank whose data is lost: sent, the soft deadline and the grace over; or sent and dead,
+ * for then nothing is under way any more. -1: none. */
 static int lost_sender(const struct outcome_view *view)
 {
 	uint64_t sent = liveness_sent(view);
@@ -192,7 +195,8 @@ static int lost_sender(const struct outcome_view *view)
 	return -1;
 }
 
-/* R1: the lowest stuck turn, once all have staged it; a new attempt when a member of the running one died. */
+/* R1: the lowest stuck turn, once all have staged it; a new attempt when a member of the running
+ * one died. */
 static struct outcome_action on_lost(const struct outcome_view *view)
 {
 	struct outcome_action action = nothing;
@@ -218,9 +222,9 @@ static struct outcome_action on_lost(const struct outcome_view *view)
 	return action;
 }
 
-/* L1: the root of the chain, not one that itself waits. A rank that has not begun what is missing is late. One that
- * stands inside a turn may be waiting there for a lost write: it gets the grace, and is not named while it waits or a
- * rescue of its turn runs. */
+/* L1: the root of the chain, not one that itself waits. A rank that has not begun what is missing
+ * is late. One that stands inside a turn may be waiting there for a lost write: it gets the grace,
+ * and is not named while it waits or a rescue of its turn runs. */
 static bool is_root(const struct outcome_view *view, unsigned rank)
 {
 	uint64_t staged = progress_staged(&view->progress, rank);
@@ -244,11 +248,12 @@ static struct outcome_action on_late(const struct outcome_view *view)
 	return action;
 }
 
-/* Whom the hard deadline blames. When all have sent, a rescue or a call on the ring waits for some rank's watcher, and
- * the one that does not run shows no heartbeat. */
+/* Whom the hard deadline blames. When all have sent, a rescue or a call on the ring waits for some
+ * rank's watcher, and the one that does not run shows no heartbeat. */
 static int stuck_rank(const struct outcome_view *view)
 {
-	uint64_t stopped = view->stopped & ranks_below(view->progress.nranks) & ~view->progress.dead & ~rank_bit(view->self);
+	uint64_t stopped = view->stopped & ranks_below(view->progress.nranks) &
+			   ~view->progress.dead & ~rank_bit(view->self);
 	int root = liveness_root(view);
 
 	if (root >= 0)
@@ -258,8 +263,8 @@ static int stuck_rank(const struct outcome_view *view)
 	return view->missing ? __builtin_ctzll(view->missing) : -1;
 }
 
-/* All is here and the calling thread has not looked yet: preempted, say. It will go on, so nobody is to blame. In the
- * other phases what is missing is not what the thread waits for. */
+/* All is here and the calling thread has not looked yet: preempted, say. It will go on, so nobody
+ * is to blame. In the other phases what is missing is not what the thread waits for. */
 static bool may_go_on(const struct outcome_view *view)
 {
 	return view->missing == 0 && view->phase != WAIT_VERDICT && view->phase != WAIT_GATHER;

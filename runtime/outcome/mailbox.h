@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the calling thread tells its watcher when a call is not going well, and what it is told.
- * Never touched by a call that is on time. One lock, held for a few stores; nothing is called under it.
+ * Never touched by a call that is on time. One lock, held for a few stores; nothing is called under
+ * it.
  *
  *   From       Event                                     To         [function, thread]
  *   IDLE       soft deadline, dead sender, ring call     STUCK      [mailbox_post, calling]
@@ -55,9 +56,9 @@ struct mailbox {
 	pthread_mutex_t lock;
 	enum mailbox_state state;
 	struct stuck_turn stuck; /* valid unless IDLE */
-	int outcome;             /* RELEASED: 0, or -1 when the rescue was given up (a verdict follows) */
-	uint64_t digest;         /* RELEASED with 0: of the output */
-	uint64_t asked_ns;       /* when rescue began */
+	int outcome;	   /* RELEASED: 0, or -1 when the rescue was given up (a verdict follows) */
+	uint64_t digest;   /* RELEASED with 0: of the output */
+	uint64_t asked_ns; /* when rescue began */
 	enum complaint complaint;
 	uint64_t complaint_turn, complaint_since_ns;
 };
@@ -71,13 +72,16 @@ void mailbox_update_missing(struct mailbox *mailbox, uint64_t missing);
 bool mailbox_asked(struct mailbox *mailbox);
 /* False when the ask was taken back meanwhile. */
 bool mailbox_abandon(struct mailbox *mailbox);
-bool mailbox_released(struct mailbox *mailbox, int *ret_outcome, uint64_t *ret_digest, uint64_t *ret_asked_ns);
+bool mailbox_released(struct mailbox *mailbox, int *ret_outcome, uint64_t *ret_digest,
+		      uint64_t *ret_asked_ns);
 void mailbox_clear(struct mailbox *mailbox);
-void mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_t turn, uint64_t now_ns);
+void mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_t turn,
+		      uint64_t now_ns);
 
 /* Watcher. */
 enum mailbox_state mailbox_read(struct mailbox *mailbox, struct stuck_turn *ret_stuck);
-/* Asks for turn's output; the state after (IDLE when the calling thread is not stuck in that turn). */
+/* Asks for turn's output; the state after (IDLE when the calling thread is not stuck in that
+ * turn). */
 enum mailbox_state mailbox_ask(struct mailbox *mailbox, uint64_t turn, uint64_t now_ns);
 void mailbox_release(struct mailbox *mailbox, uint64_t turn, int outcome, uint64_t digest);
 

@@ -14,7 +14,8 @@ static unsigned count_of(const uint32_t *signatures, uint64_t here, unsigned nra
 	return n;
 }
 
-/* The signature that more than half of the known ranks share, else that of the lowest known rank. */
+/* The signature that more than half of the known ranks share, else that of the lowest known
+ * rank. */
 static uint32_t right_one(const uint32_t *signatures, uint64_t here, unsigned nranks)
 {
 	unsigned known = (unsigned)__builtin_popcountll(here);
@@ -51,13 +52,14 @@ static int describe_call(char *text, size_t size, const char *who, uint64_t rank
 void mismatch_describe(const struct belay_comm *comm, const struct outcome_view *view,
 		       struct control_cause *cause, const struct control_call *call)
 {
-	uint32_t signatures[BELAY_RANKS_MAX] = { 0 };
+	uint32_t signatures[BELAY_RANKS_MAX] = {0};
 	uint64_t here = 0, odd = 0, turn = cause->turn;
 	const struct control_call *first = NULL, *other = NULL;
 	char one[128] = "", two[128] = "";
 
 	for (unsigned r = 0; r < comm->nranks; r++) {
-		/* [PROGRESS] (2) was done when the view was built; the description stays until all are done. */
+		/* [PROGRESS] (2) was done when the view was built; the description stays until
+		 * all are done. */
 		if (view->progress.staged[r] < turn || view->progress.staged[r] > turn + 1)
 			continue;
 		here |= UINT64_C(1) << r;

@@ -6,11 +6,12 @@
 #include "runtime/communicator.h"
 #include "runtime/outcome/liveness.h"
 
-/* The rank outside the majority of signatures; of several the lowest; without a majority the first that differs from
- * rank 0. `here`: ranks whose signature is known. -1 when none differs. Pure. */
+/* The rank outside the majority of signatures; of several the lowest; without a majority the first
+ * that differs from rank 0. `here`: ranks whose signature is known. -1 when none differs. Pure. */
 int mismatch_culprit(const uint32_t *signatures, uint64_t here, unsigned nranks);
 
-/* Fills culprit and text of a mismatch's cause; `call` is some rank's description of the turn, or NULL. */
+/* Fills culprit and text of a mismatch's cause; `call` is some rank's description of the turn,
+ * or NULL. */
 void mismatch_describe(const struct belay_comm *comm, const struct outcome_view *view,
 		       struct control_cause *cause, const struct control_call *call);
 

@@ -9,7 +9,7 @@
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
 
-/* ---- calling thread ---------------------------------------------------------------------------- */
+/* ---- calling thread -------------------------------------------------------------------------- */
 
 static const struct path *path_of(enum belay_path id)
 {
@@ -38,17 +38,19 @@ static void take(struct belay_comm *comm, uint64_t word)
 				 });
 }
 
-/* Rank 0: from the turn after this call. Nothing is announced while an announced switch is still ahead. */
+/* Rank 0: from the turn after this call. Nothing is announced while an announced switch is still
+ * ahead. */
 static void announce(struct belay_comm *comm, const struct call *call, uint64_t *word)
 {
 	uint32_t wanted = atomic_load_explicit(&comm->path_wanted, memory_order_acquire);
-	uint64_t turns = call_turns(call->count * call->element_bytes,
-				    comm->region.layout.slot_bytes);
+	uint64_t turns =
+		call_turns(call->count * call->element_bytes, comm->region.layout.slot_bytes);
 
 	if (!wanted || *word != comm->switch_seen)
 		return;
 	*word = path_switch_pack(comm->turn + turns + 1, (enum belay_path)wanted);
-	/* Release, though `staged` would do: a rank that sees the word sees the decision's reasons. */
+	/* Release, though `staged` would do: a rank that sees the word sees the decision's
+	 * reasons. */
 	atomic_store_explicit(&comm->control.head->path_switch, *word, memory_order_release);
 	atomic_store_explicit(&comm->path_wanted, 0, memory_order_relaxed);
 }
@@ -60,7 +62,7 @@ void path_switch_take(struct belay_comm *comm, const struct call *call, uint64_t
 	announce(comm, call, &word);
 }
 
-/* ---- probes: watchers -------------------------------------------------------------------------- */
+/* ---- probes: watchers ------------------------------------------------------------------------ */
 
 /* The path that calls prefer, and the next one after it; 0: none. */
 static enum belay_path path_at(const struct belay_comm *comm, unsigned place)
@@ -95,17 +97,16 @@ static bool sees_probe_of_all(const struct belay_comm *comm, uint64_t round)
 static uint64_t take_part(struct watcher *w, uint64_t now)
 {
 	struct belay_comm *comm = w->comm;
-	uint64_t round = atomic_load_explicit(&comm->control.head->probe_round,
-					      memory_order_acquire);
+	uint64_t round =
+		atomic_load_explicit(&comm->control.head->probe_round, memory_order_acquire);
 
 	if (round == 0 || !comm->region.base)
 		return UINT64_MAX;
 	if (round != w->probe_sent) {
 		w->probe_sent = round;
 		if (!drops_probe(comm))
-			atomic_store_explicit(
-				&region_head(&comm->region, comm->rank)->probe.word, round,
-				memory_order_release);
+			atomic_store_explicit(&region_head(&comm->region, comm->rank)->probe.word,
+					      round, memory_order_release);
 		rescue_tell_peers(comm);
 	}
 	if (w->probe_seen == round)
@@ -118,7 +119,7 @@ static uint64_t take_part(struct watcher *w, uint64_t now)
 	return UINT64_MAX;
 }
 
-/* ---- the breaker: rank 0's watcher -------------------------------------------------------------- */
+/* ---- the breaker: rank 0's watcher ----------------------------------------------------------- */
 
 static void show_state(struct watcher *w, uint64_t now, enum belay_path path)
 {
@@ -147,8 +148,8 @@ static void want(struct belay_comm *comm, enum belay_path path)
 static void note_rescues(struct watcher *w, uint64_t now)
 {
 	struct belay_comm *comm = w->comm;
-	uint64_t count = atomic_load_explicit(&comm->control.head->rescued_count,
-					      memory_order_relaxed);
+	uint64_t count =
+		atomic_load_explicit(&comm->control.head->rescued_count, memory_order_relaxed);
 	enum belay_path next = path_at(comm, 1);
 
 	for (; w->rescues_seen < count; w->rescues_seen++) {

@@ -15,7 +15,8 @@
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
 
-/* Bytes of a rank's input in one message; a multiple of a line, well under the least socket buffer. */
+/* Bytes of a rank's input in one message; a multiple of a line, well under the least socket
+ * buffer. */
 #define CHUNK 32768u
 
 enum message_kind { MESSAGE_LOOK = 1, MESSAGE_PART = 2 };
@@ -24,15 +25,15 @@ enum message_kind { MESSAGE_LOOK = 1, MESSAGE_PART = 2 };
 struct message {
 	uint32_t magic;
 	uint32_t kind;
-	uint64_t word;    /* the rescue word that this part belongs to */
+	uint64_t word; /* the rescue word that this part belongs to */
 	uint64_t members;
-	uint64_t offset;  /* of the payload in the turn's input */
-	uint64_t total;   /* bytes of the turn's input */
-	uint32_t origin;  /* whose input it is */
-	uint32_t bytes;   /* of payload */
+	uint64_t offset; /* of the payload in the turn's input */
+	uint64_t total;	 /* bytes of the turn's input */
+	uint32_t origin; /* whose input it is */
+	uint32_t bytes;	 /* of payload */
 	uint32_t signature;
 	uint32_t reserved;
-	uint64_t digest;  /* sum of the payload's 64-bit words */
+	uint64_t digest; /* sum of the payload's 64-bit words */
 };
 
 #define MESSAGE_MAGIC 0x62656c79u
@@ -45,22 +46,22 @@ struct stash {
 
 struct rescue {
 	struct belay_comm *comm;
-	uint64_t word;    /* the attempt this rank is in or was in last; 0: none */
+	uint64_t word; /* the attempt this rank is in or was in last; 0: none */
 	uint64_t members;
 	bool active;
-	bool whole_call;  /* the ring path's own way of working, not a rescue */
-	bool no_memory;   /* the last send was refused for want of it: poll() would not wait */
+	bool whole_call; /* the ring path's own way of working, not a rescue */
+	bool no_memory;	 /* the last send was refused for want of it: poll() would not wait */
 	unsigned next, prev;
 	uint64_t turn;
 	uint64_t total, offset; /* bytes: of the turn, of the current chunk */
 	uint32_t signature;
 	size_t element_bytes;
-	uint64_t have;    /* origins whose part of the current chunk is here */
-	uint64_t sent;    /* ... and has been passed on, or need not be */
-	uint64_t digest;  /* of the output so far */
+	uint64_t have;	 /* origins whose part of the current chunk is here */
+	uint64_t sent;	 /* ... and has been passed on, or need not be */
+	uint64_t digest; /* of the output so far */
 	uint64_t began_ns;
 	uint64_t seq, pass; /* of the call: its description may be gone when the attempt ends */
-	char *parts;      /* nranks * CHUNK */
+	char *parts;	    /* nranks * CHUNK */
 	struct stash stash; /* one message that is too early: the next chunk's */
 };
 
@@ -71,7 +72,8 @@ struct rescue *rescue_create(struct belay_comm *comm)
 	if (!rescue)
 		return NULL;
 	rescue->comm = comm;
-	/* Now, not when something is wrong already (design.md: all that rescue needs is allocated at creation). */
+	/* Now, not when something is wrong already (design.md: all that rescue needs is
+	 * allocated at creation). */
 	rescue->parts = calloc(comm->nranks, CHUNK);
 	if (!rescue->parts) {
 		free(rescue);
@@ -150,16 +152,19 @@ static void take_own_parts(struct rescue *rescue)
 	for (unsigned r = 0; r < comm->nranks; r++) {
 		if (injector(rescue, r) != comm->rank)
 			continue;
-		/* [PROGRESS] (2) was done when the rescue was begun: all ranks have staged the turn whole. A dead
-		 * rank's copy is whole for the same reason: one thread wrote it before it posted (P3). */
-		memcpy(part(rescue, r), region_slot(&comm->region, r, rescue->turn) + rescue->offset,
+		/* [PROGRESS] (2) was done when the rescue was begun: all ranks have staged the turn
+		 * whole. A dead rank's copy is whole for the same reason: one thread wrote it
+		 * before it posted (P3). */
+		memcpy(part(rescue, r),
+		       region_slot(&comm->region, r, rescue->turn) + rescue->offset,
 		       chunk_bytes(rescue));
 		rescue->have |= rank_bit(r);
 	}
 }
 
-/* True when every rank is done with a turn: nobody needs its rescue, and its slots and descriptions may be in use
- * again. What was read of them before this said false was the turn's (invariant 4). */
+/* True when every rank is done with a turn: nobody needs its rescue, and its slots and descriptions
+ * may be in use again. What was read of them before this said false was the turn's (invariant
+ * 4). */
 static bool is_over(const struct belay_comm *comm, uint64_t turn)
 {
 	struct progress progress;
@@ -211,9 +216,10 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 }
 
 /*
- * A header that was spoiled may hold the flag of a turn to come, and would be taken for data then. Every rank clears
- * its own before its part makes the rescue complete, and nobody can be two turns further before that (R5). `staged` read
- * after the word shows that the word is not yet that of turn + 2; the swap, that it still is the one that was read.
+ * A header that was spoiled may hold the flag of a turn to come, and would be taken for data then.
+ * Every rank clears its own before its part makes the rescue complete, and nobody can be two turns
+ * further before that (R5). `staged` read after the word shows that the word is not yet that of
+ * turn + 2; the swap, that it still is the one that was read.
  */
 static void clear_spoiled_header(const struct rescue *rescue)
 {
@@ -225,8 +231,8 @@ static void clear_spoiled_header(const struct rescue *rescue)
 	if (word >> 32 == region_flag(rescue->turn) ||
 	    atomic_load_explicit(&comm->own->staged, memory_order_acquire) > rescue->turn + 1)
 		return;
-	(void)atomic_compare_exchange_strong_explicit(&header->word, &word, 0,
-						      memory_order_acq_rel, memory_order_relaxed);
+	(void)atomic_compare_exchange_strong_explicit(&header->word, &word, 0, memory_order_acq_rel,
+						      memory_order_relaxed);
 }
 
 /* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
@@ -236,8 +242,8 @@ static void complain(struct rescue *rescue)
 	rescue_cancel(rescue);
 }
 
-/* M1: of every rank, for a dead one's part comes from a donor. All have staged the turn, so all descriptions stand
- * unless the turn is over. */
+/* M1: of every rank, for a dead one's part comes from a donor. All have staged the turn, so all
+ * descriptions stand unless the turn is over. */
 static bool signatures_agree(const struct rescue *rescue)
 {
 	const struct belay_comm *comm = rescue->comm;
@@ -314,7 +320,7 @@ void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members)
 		rescue_pump(rescue);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static bool pass_on(struct rescue *rescue, unsigned origin)
 {
@@ -331,10 +337,10 @@ static bool pass_on(struct rescue *rescue, unsigned origin)
 		.digest = payload_digest(part(rescue, origin), chunk_bytes(rescue)),
 	};
 	struct iovec pieces[2] = {
-		{ .iov_base = &head, .iov_len = sizeof(head) },
-		{ .iov_base = part(rescue, origin), .iov_len = chunk_bytes(rescue) },
+		{.iov_base = &head, .iov_len = sizeof(head)},
+		{.iov_base = part(rescue, origin), .iov_len = chunk_bytes(rescue)},
 	};
-	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+	struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
 	ssize_t sent;
 
 	do
@@ -369,7 +375,7 @@ static void send_parts(struct rescue *rescue)
 	}
 }
 
-/* ---- receiving -------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static bool is_current(const struct rescue *rescue, const struct message *head)
 {
@@ -384,7 +390,8 @@ static void accept_part(struct rescue *rescue, const struct message *head, const
 		complain(rescue);
 		return;
 	}
-	if (head->bytes != chunk_bytes(rescue) || payload_digest(payload, head->bytes) != head->digest)
+	if (head->bytes != chunk_bytes(rescue) ||
+	    payload_digest(payload, head->bytes) != head->digest)
 		return;
 	memcpy(part(rescue, head->origin), payload, head->bytes);
 	rescue->have |= rank_bit(head->origin);
@@ -438,12 +445,12 @@ bool rescue_read(struct rescue *rescue, unsigned peer)
 	struct message head;
 	char payload[CHUNK];
 	struct iovec pieces[2] = {
-		{ .iov_base = &head, .iov_len = sizeof(head) },
-		{ .iov_base = payload, .iov_len = sizeof(payload) },
+		{.iov_base = &head, .iov_len = sizeof(head)},
+		{.iov_base = payload, .iov_len = sizeof(payload)},
 	};
 
 	while (rescue_wants_read(rescue, peer)) {
-		struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+		struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
 		ssize_t got = recvmsg(rescue->comm->members.link[peer], &message, MSG_DONTWAIT);
 
 		if (got < 0 && errno == EINTR)
@@ -460,12 +467,12 @@ bool rescue_read(struct rescue *rescue, unsigned peer)
 	return true;
 }
 
-/* ---- output ----------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void reduce_chunk(struct rescue *rescue, const struct stuck_turn *stuck)
 {
 	const void *sources[BELAY_RANKS_MAX];
-	void *destinations[1] = { (char *)stuck->output + rescue->offset };
+	void *destinations[1] = {(char *)stuck->output + rescue->offset};
 
 	for (unsigned r = 0; r < rescue->comm->nranks; r++)
 		sources[r] = part(rescue, r);
@@ -498,8 +505,8 @@ static enum hold hold(struct rescue *rescue, struct stuck_turn *ret_stuck)
 	return GO_ON_WITH_OUTPUT;
 }
 
-/* R4: with region buffers, only when no live peer reads them or pushes into them any more. In place the output is the
- * input that peers reduce from, so this comes before the first chunk. */
+/* R4: with region buffers, only when no live peer reads them or pushes into them any more. In place
+ * the output is the input that peers reduce from, so this comes before the first chunk. */
 static bool pushes_are_over(const struct rescue *rescue, const struct stuck_turn *stuck)
 {
 	const struct belay_comm *comm = rescue->comm;
@@ -529,8 +536,8 @@ static bool raise_word(_Atomic uint64_t *word, uint64_t number)
 	return false;
 }
 
-/* S4: each rescued turn is counted once, by whoever raises the word; and so is its seq, which is the calling thread's:
- * that thread waits for this turn's outcome. */
+/* S4: each rescued turn is counted once, by whoever raises the word; and so is its seq, which is
+ * the calling thread's: that thread waits for this turn's outcome. */
 static void count_rescue(const struct rescue *rescue)
 {
 	struct control_head *head = rescue->comm->control.head;
@@ -557,10 +564,11 @@ static void finish(struct rescue *rescue, bool output)
 	wait_ring_bell(comm->own);
 }
 
-/* The chunk is complete and passed on: write it, and go to the next or finish. True when something moved. */
+/* The chunk is complete and passed on: write it, and go to the next or finish. True when
+ * something moved. */
 static bool end_chunk(struct rescue *rescue)
 {
-	struct stuck_turn stuck = { 0 };
+	struct stuck_turn stuck = {0};
 	enum hold held = hold(rescue, &stuck);
 	bool last = rescue->offset + chunk_bytes(rescue) >= rescue->total;
 
@@ -593,7 +601,7 @@ void rescue_pump(struct rescue *rescue)
 
 void rescue_tell_peers(struct belay_comm *comm)
 {
-	struct message head = { .magic = MESSAGE_MAGIC, .kind = MESSAGE_LOOK };
+	struct message head = {.magic = MESSAGE_MAGIC, .kind = MESSAGE_LOOK};
 
 	for (unsigned r = 0; r < comm->nranks; r++)
 		/* A full or broken link: the peer has enough to wake it, or is gone. */

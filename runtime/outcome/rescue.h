@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rescue over the ring, rules R1 to R4: the watchers of all live ranks gather the retained inputs of one
- * turn over Unix sockets, each part checked, and reduce them in rank order into the output of every
- * calling thread that is stuck in that turn. A dead rank's part is donated by the lowest member.
+ * Rescue over the ring, rules R1 to R4: the watchers of all live ranks gather the retained inputs
+ * of one turn over Unix sockets, each part checked, and reduce them in rank order into the output
+ * of every calling thread that is stuck in that turn. A dead rank's part is donated by the lowest
+ * member.
  *
  *            rescue word names a new (turn, attempt)
  *   IDLE -------------------------------------------> GATHERING <--+
@@ -38,11 +39,13 @@ void rescue_free(struct rescue *rescue);
 /* Follows the rescue word: begins, changes or cancels; then moves what can be moved. */
 void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members);
 
-/* Gives up the attempt; a calling thread that has abandoned its turn to it is not released by this. */
+/* Gives up the attempt; a calling thread that has abandoned its turn to it is not released by
+ * this. */
 void rescue_cancel(struct rescue *rescue);
 
-/* The link to `peer` is broken: gives up the attempt if the peer takes part. (The link of a rank that died in an earlier
- * attempt may be found broken only now; this attempt goes on without it.) */
+/* The link to `peer` is broken: gives up the attempt if the peer takes part. (The link of a rank
+ * that died in an earlier attempt may be found broken only now; this attempt goes on without
+ * it.) */
 void rescue_lose_link(struct rescue *rescue, unsigned peer);
 
 /* True while the attempt wants `peer`'s link writable, or does not want it read for now. */

@@ -18,7 +18,8 @@
  *   PROPOSED t  done words re-read, one lacks t    DECIDED t   [verdict_settle]
  *
  * NONE       nothing has failed; passes commit
- * PROPOSED   somebody wants turn t to fail; nobody reports it; whoever meets it settles it first (V3)
+ * PROPOSED   somebody wants turn t to fail; nobody reports it; whoever meets it settles it first
+ *            (V3)
  * DECIDED    turn t has failed, the same on every rank, for ever; calls return it
  * WITHDRAWN  all ranks were done with t after all; t stays in the word, so that an old proposal for
  *            it can never come back (V1)
@@ -78,15 +79,16 @@ static inline bool verdict_decided(uint64_t word)
 /* The progress of all ranks as read at some time; in any order, each word by itself. */
 struct progress {
 	unsigned nranks;
-	uint64_t dead;      /* mask; read before the words, so that a dead rank's words are final */
-	bool donation;      /* a dead rank's retained input can be read (L3) */
+	uint64_t dead; /* mask; read before the words, so that a dead rank's words are final */
+	bool donation; /* a dead rank's retained input can be read (L3) */
 	uint64_t staged[64];
 	uint64_t pushed[64];
 	uint64_t results[64];
 	uint64_t done[64];
 };
 
-/* The turn a rank counts as done with: a dead rank's staged turn counts, for its input is donated (L3). */
+/* The turn a rank counts as done with: a dead rank's staged turn counts, for its input is
+ * donated (L3). */
 uint64_t progress_done(const struct progress *progress, unsigned rank);
 
 /* The turn a rank counts as having staged: max(staged, done) (P1). */
@@ -101,20 +103,22 @@ bool progress_all_done(const struct progress *progress, uint64_t turn);
 /* True when every rank has staged turn, so that it can be rescued (R1). */
 bool progress_all_staged(const struct progress *progress, uint64_t turn);
 
-/* The lowest dead rank whose input of turn nobody can have from it: not staged, or not to be read by others. -1: none.
- * A turn that is open and lacks a dead rank's input can never be finished. */
+/* The lowest dead rank whose input of turn nobody can have from it: not staged, or not to be read
+ * by others. -1: none. A turn that is open and lacks a dead rank's input can never be finished. */
 int progress_dead_lacks(const struct progress *progress, uint64_t turn);
 
 /* Rule V1: may `turn` be proposed over `word`? Then *ret_word is the new word. */
 bool verdict_propose(uint64_t word, uint64_t turn, unsigned proposer, uint64_t *ret_word);
 
-/* Rule V3: what becomes of a PROPOSED word, given progress read after it (behind a seq_cst fence). */
+/* Rule V3: what becomes of a PROPOSED word, given progress read after it (behind a seq_cst
+ * fence). */
 uint64_t verdict_settle(uint64_t word, const struct progress *progress);
 
 enum commit_state { COMMIT_WAIT, COMMIT_SETTLE, COMMIT_DONE, COMMIT_FAILED };
 
-/* Rules C1 and C2: may a pass whose last turn is `turn` be committed? `word` was read after `progress`, behind a
- * seq_cst fence. COMMIT_SETTLE: a proposal up to `turn` stands, settle it and ask again. */
+/* Rules C1 and C2: may a pass whose last turn is `turn` be committed? `word` was read after
+ * `progress`, behind a seq_cst fence. COMMIT_SETTLE: a proposal up to `turn` stands, settle it
+ * and ask again. */
 enum commit_state verdict_commit(uint64_t word, const struct progress *progress, uint64_t turn);
 
 /* The rescue word: (turn, attempt, who began it). 0: no rescue so far. */
@@ -138,7 +142,8 @@ static inline unsigned rescue_rank(uint64_t word)
 	return (unsigned)(word & 0x3f);
 }
 
-/* Attempts for one turn: each follows a death, so there are fewer than ranks; 15 is the most the word holds. */
+/* Attempts for one turn: each follows a death, so there are fewer than ranks; 15 is the most the
+ * word holds. */
 #define RESCUE_ATTEMPTS_MAX 15
 
 #endif /* BELAY_RUNTIME_OUTCOME_VERDICT_H */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher's thread: what it polls, how it builds a view; see watcher.h. What it does: watcher_actions.c. */
+/* The watcher's thread: what it polls, how it builds a view; see watcher.h. What it does:
+ * watcher_actions.c. */
 #include "config.h"
 
 #include "runtime/outcome/watcher.h"
@@ -19,8 +20,8 @@
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
 
-/* A poll that returns this much later than asked means that the whole machine stood still (a debugger, a
- * migrated or suspended virtual machine): nobody can be blamed for that time. */
+/* A poll that returns this much later than asked means that the whole machine stood still (a
+ * debugger, a migrated or suspended virtual machine): nobody can be blamed for that time. */
 #define STANDSTILL_NS (500 * NS_PER_MS)
 /* Actions in one look; more would be a livelock in the rules, so go back to poll() in between. */
 #define ACTIONS_MAX 16
@@ -29,12 +30,13 @@ void watcher_kick(struct watcher *watcher)
 {
 	uint64_t one = 1;
 
-	/* The counter cannot overflow in the life of the universe; EAGAIN would mean that it is set. */
+	/* The counter cannot overflow in the life of the universe; EAGAIN would mean that it is
+	 * set. */
 	if (watcher)
 		(void)!write(watcher->kick_fd, &one, sizeof(one));
 }
 
-/* ---- the view --------------------------------------------------------------------------------- */
+/* ---- the view -------------------------------------------------------------------------------- */
 
 static void view_words(struct watcher *w, struct outcome_view *view)
 {
@@ -99,8 +101,8 @@ static void view_wait(struct watcher *w, struct outcome_view *view)
 	note_new_wait(w, &stuck);
 	view->phase = stuck.phase;
 	view->turn = stuck.turn;
-	/* What comes after the calling thread has abandoned the turn does not help it: it still wants the rescue, and a new
-	 * attempt when a member dies. */
+	/* What comes after the calling thread has abandoned the turn does not help it: it still
+	 * wants the rescue, and a new attempt when a member dies. */
 	view->missing = state < MAILBOX_ABANDONED ? still_missing(w->comm, &stuck) : stuck.missing;
 	view->since_ns = stuck.since_ns + (w->stood_still_ns - w->stood_still_before_ns);
 	view->give_up_ns = stuck.give_up_ns;
@@ -144,7 +146,7 @@ static void build_view(struct watcher *w, struct outcome_view *view)
 	view_complaint(w, view);
 }
 
-/* ---- one look --------------------------------------------------------------------------------- */
+/* ---- one look -------------------------------------------------------------------------------- */
 
 /* Looks and acts until there is nothing to do; returns when to look again at the latest. */
 static uint64_t look(struct watcher *w)
@@ -200,15 +202,15 @@ static void starve(struct watcher *w)
 		return;
 	w->starved_seq = seq;
 	clock_nanosleep(CLOCK_MONOTONIC, 0,
-			&(struct timespec){ .tv_sec = (time_t)(ns / NS_PER_SECOND),
-					    .tv_nsec = (long)(ns % NS_PER_SECOND) },
+			&(struct timespec){.tv_sec = (time_t)(ns / NS_PER_SECOND),
+					   .tv_nsec = (long)(ns % NS_PER_SECOND)},
 			NULL);
 }
 
-/* ---- polling ---------------------------------------------------------------------------------- */
+/* ---- polling --------------------------------------------------------------------------------- */
 
-/* What is polled: the kick, then pidfds, then links of as many ranks as there are. No more: poll() refuses an array
- * longer than RLIMIT_NOFILE. */
+/* What is polled: the kick, then pidfds, then links of as many ranks as there are. No more: poll()
+ * refuses an array longer than RLIMIT_NOFILE. */
 enum { SLOT_KICK = 0, SLOT_PIDFD = 1, SLOTS_MAX = 1 + 2 * BELAY_RANKS_MAX };
 
 static unsigned slot_link(const struct belay_comm *comm)
@@ -225,7 +227,7 @@ static void fill_slots(const struct watcher *w, struct pollfd *slots)
 {
 	const struct belay_comm *comm = w->comm;
 
-	slots[SLOT_KICK] = (struct pollfd){ .fd = w->kick_fd, .events = POLLIN };
+	slots[SLOT_KICK] = (struct pollfd){.fd = w->kick_fd, .events = POLLIN};
 	for (unsigned r = 0; r < comm->nranks; r++) {
 		bool peer = r != comm->rank;
 		short events = 0;
@@ -279,16 +281,17 @@ static void poll_once(struct watcher *w)
 {
 	struct pollfd slots[SLOTS_MAX];
 	uint64_t before = clock_now_ns(), after, wanted;
-	uint64_t until = w->next_heartbeat_ns < w->next_look_ns ? w->next_heartbeat_ns
-								: w->next_look_ns;
+	uint64_t until =
+		w->next_heartbeat_ns < w->next_look_ns ? w->next_heartbeat_ns : w->next_look_ns;
 	int ms = timeout_ms(before, until), ready;
 
 	fill_slots(w, slots);
 	ready = poll(slots, slot_count(w->comm), ms);
 	if (ready < 0 && errno != EINTR)
-		/* No memory, or a limit lowered meanwhile: go on by the clock instead of spinning. */
-		(void)clock_nanosleep(CLOCK_MONOTONIC, 0,
-				      &(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
+		/* No memory, or a limit lowered meanwhile: go on by the clock instead of
+		 * spinning. */
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NS_PER_MS},
+				      NULL);
 	after = clock_now_ns();
 	wanted = before + (uint64_t)ms * NS_PER_MS;
 	if (after > wanted + STANDSTILL_NS)
@@ -310,13 +313,14 @@ static void *run(void *argument)
 		w->next_look_ns = look(w);
 		poll_once(w);
 	}
-	/* The calling thread may have met a verdict and left before this one saw it: it is to be told and traced. */
+	/* The calling thread may have met a verdict and left before this one saw it: it is to be
+	 * told and traced. */
 	if (comm_decided(w->comm))
 		watcher_meet_verdict(w);
 	return NULL;
 }
 
-/* ---- start and end ---------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 /* The thread must not take signals that are the application's. */
 static int start_thread(struct watcher *w)

@@ -19,7 +19,8 @@ int watcher_start(struct belay_comm *comm, struct watcher **ret_watcher);
 /* Makes it look now. Any thread; never blocks. NULL is allowed. */
 void watcher_kick(struct watcher *watcher);
 
-/* Ends and frees it. Its loop never blocks for longer than one step, so this is short. NULL is allowed. */
+/* Ends and frees it. Its loop never blocks for longer than one step, so this is short. NULL is
+ * allowed. */
 void watcher_stop(struct watcher *watcher);
 
 #endif /* BELAY_RUNTIME_OUTCOME_WATCHER_H */

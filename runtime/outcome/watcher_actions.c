@@ -22,8 +22,8 @@ uint64_t watcher_rescue_members(const struct belay_comm *comm, uint64_t word)
 bool watcher_stands_still(const struct belay_comm *comm, unsigned rank, uint64_t now)
 {
 	/* Relaxed: a label, nothing is ordered by it. */
-	uint64_t beat = atomic_load_explicit(&comm->control.rank[rank].heartbeat_ns,
-					     memory_order_relaxed);
+	uint64_t beat =
+		atomic_load_explicit(&comm->control.rank[rank].heartbeat_ns, memory_order_relaxed);
 
 	return now > beat && now - beat > 3 * comm->settings.heartbeat_ns;
 }
@@ -35,18 +35,19 @@ static const char *heartbeat_label(const struct belay_comm *comm, int rank, uint
 	return watcher_stands_still(comm, (unsigned)rank, now) ? "stopped" : "running";
 }
 
-/* ---- which call a turn belongs to ------------------------------------------------------------- */
+/* ---- which call a turn belongs to ------------------------------------------------------------ */
 
 struct named_call {
 	uint64_t seq, pass;
 	const struct control_call *call; /* NULL: nobody has staged it */
 };
 
-/* A turn that some rank has staged is described there; else it is the next turn of the last call, or of the next. */
+/* A turn that some rank has staged is described there; else it is the next turn of the last
+ * call, or of the next. */
 static struct named_call name_call(const struct belay_comm *comm, const struct progress *progress,
 				   uint64_t turn)
 {
-	struct named_call named = { 0 };
+	struct named_call named = {0};
 
 	for (unsigned r = 0; r < comm->nranks; r++) {
 		const struct control_call *call = &comm->control.rank[r].call[turn & 1];
@@ -54,7 +55,7 @@ static struct named_call name_call(const struct belay_comm *comm, const struct p
 		/* [PROGRESS] (2) was done by whoever read `progress`. */
 		if (progress->staged[r] < turn || progress->staged[r] > turn + 1)
 			continue;
-		return (struct named_call){ .seq = call->seq, .pass = call->pass, .call = call };
+		return (struct named_call){.seq = call->seq, .pass = call->pass, .call = call};
 	}
 	for (unsigned r = 0; r < comm->nranks; r++) {
 		const struct control_call *before = &comm->control.rank[r].call[(turn - 1) & 1];
@@ -68,14 +69,14 @@ static struct named_call name_call(const struct belay_comm *comm, const struct p
 	return named;
 }
 
-/* ---- proposals -------------------------------------------------------------------------------- */
+/* ---- proposals ------------------------------------------------------------------------------- */
 
 static void describe(const struct belay_comm *comm, const struct outcome_view *view,
 		     struct control_cause *cause, const struct named_call *named)
 {
 	int rank = cause->culprit;
-	uint64_t waited = view->phase != WAIT_NOTHING ? (view->now_ns - view->since_ns) / NS_PER_MS
-						      : 0;
+	uint64_t waited =
+		view->phase != WAIT_NOTHING ? (view->now_ns - view->since_ns) / NS_PER_MS : 0;
 	uint64_t last = rank >= 0 ? atomic_load_explicit(&comm->control.rank[rank].seq,
 							 memory_order_relaxed)
 				  : 0;
@@ -88,8 +89,8 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 		snprintf(cause->text, sizeof(cause->text),
 			 "rank %d (pid %d) %s before it staged seq %" PRIu64
 			 "; its last call was seq %" PRIu64,
-			 rank, pid, view->left & rank_bit((unsigned)rank) ? "left" : "died", named->seq,
-			 last);
+			 rank, pid, view->left & rank_bit((unsigned)rank) ? "left" : "died",
+			 named->seq, last);
 		break;
 	case BELAY_CAUSE_PEER_STUCK:
 		snprintf(cause->text, sizeof(cause->text),
@@ -122,18 +123,22 @@ static void propose(struct watcher *w, const struct outcome_view *view,
 	struct named_call named = name_call(comm, &view->progress, turn);
 	struct control_cause *cause = &comm->own->cause;
 
-	*cause = (struct control_cause){ .turn = turn, .seq = named.seq, .pass = named.pass,
-					 .culprit = action->rank, .cause = action->cause };
+	*cause = (struct control_cause){.turn = turn,
+					.seq = named.seq,
+					.pass = named.pass,
+					.culprit = action->rank,
+					.cause = action->cause};
 	describe(comm, view, cause, &named);
 	if (faults_armed(&comm->faults))
 		fault_act(&comm->faults, (int)comm->rank, named.seq, FAULT_AT_VERDICT);
-	/* [VERDICT] (1). Release: the cause line stands before the word. A lost race is seen in the next look. */
+	/* [VERDICT] (1). Release: the cause line stands before the word. A lost race is seen in
+	 * the next look. */
 	(void)atomic_compare_exchange_strong_explicit(&comm->control.head->verdict, &expected,
 						      action->to, memory_order_seq_cst,
 						      memory_order_acquire);
 }
 
-/* ---- rescue, late, burial --------------------------------------------------------------------- */
+/* ---- rescue, late, burial -------------------------------------------------------------------- */
 
 static void begin_rescue(struct watcher *w, const struct outcome_view *view,
 			 const struct outcome_action *action)
@@ -153,7 +158,8 @@ static void begin_rescue(struct watcher *w, const struct outcome_view *view,
 		return;
 	if (comm->own->call[rescue_turn(action->to) & 1].path != BELAY_PATH_RING)
 		cause_message(comm->causes, BELAY_LOG_WARN, "rescue",
-			      "seq %" PRIu64 ": data of rank %d has not arrived though it was sent; "
+			      "seq %" PRIu64
+			      ": data of rank %d has not arrived though it was sent; "
 			      "finishing the call over the ring",
 			      comm->own->call[rescue_turn(action->to) & 1].seq, action->rank);
 	rescue_tell_peers(comm);
@@ -182,21 +188,22 @@ static void name_late(struct watcher *w, const struct outcome_view *view,
 					 .mask = view->missing,
 					 .duration_ns = waited,
 				 });
-	cause_message(comm->causes, BELAY_LOG_WARN, "late",
-		      "communicator %.8s seq %" PRIu64 ": waiting for rank %d (process %s, last seq %"
-		      PRIu64 ") since %.1f ms, missing mask 0x%" PRIx64,
-		      comm->id, stuck.seq, action->rank,
-		      heartbeat_label(comm, action->rank, view->now_ns),
-		      atomic_load_explicit(&comm->control.rank[action->rank].seq,
-					   memory_order_relaxed),
-		      (double)waited / NS_PER_MS, view->missing);
+	cause_message(
+		comm->causes, BELAY_LOG_WARN, "late",
+		"communicator %.8s seq %" PRIu64
+		": waiting for rank %d (process %s, last seq %" PRIu64
+		") since %.1f ms, missing mask 0x%" PRIx64,
+		comm->id, stuck.seq, action->rank,
+		heartbeat_label(comm, action->rank, view->now_ns),
+		atomic_load_explicit(&comm->control.rank[action->rank].seq, memory_order_relaxed),
+		(double)waited / NS_PER_MS, view->missing);
 }
 
 static void bury(struct watcher *w, uint64_t mask)
 {
 	/* Acquire and release: whoever sees the bit also sees the dead rank's last words. */
-	uint64_t before = atomic_fetch_or_explicit(&w->comm->control.head->dead, mask,
-						   memory_order_acq_rel);
+	uint64_t before =
+		atomic_fetch_or_explicit(&w->comm->control.head->dead, mask, memory_order_acq_rel);
 
 	if (mask & ~before) {
 		wait_ring_bell(w->comm->own);
@@ -225,7 +232,7 @@ void watcher_note_exit(struct watcher *w, unsigned rank)
 	cause_add(w->comm->causes, NULL, 0, (int)rank, 0, "the process of rank %u has ended", rank);
 }
 
-/* ---- all actions ------------------------------------------------------------------------------ */
+/* ---- all actions ----------------------------------------------------------------------------- */
 
 void watcher_act(struct watcher *w, const struct outcome_view *view,
 		 const struct outcome_action *action)
@@ -276,8 +283,8 @@ void watcher_meet_verdict(struct watcher *w)
 		.cause = (uint8_t)cause->cause,
 		.status = (int16_t)comm_cause_status((enum belay_cause)cause->cause),
 		.peer = cause->culprit,
-		.value = verdict_proposer(atomic_load_explicit(&comm->control.head->verdict,
-							       memory_order_acquire)),
+		.value = verdict_proposer(
+			atomic_load_explicit(&comm->control.head->verdict, memory_order_acquire)),
 	};
 	snprintf(event.text, sizeof(event.text), "%.*s", (int)sizeof(event.text) - 1, cause->text);
 	trace_event(comm->trace, &event);

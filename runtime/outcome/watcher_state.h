@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher's own state and its two halves: the thread (watcher.c) and the deeds (watcher_actions.c). */
+/* The watcher's own state and its two halves: the thread (watcher.c) and the deeds
+ * (watcher_actions.c). */
 #ifndef BELAY_RUNTIME_OUTCOME_WATCHER_STATE_H
 #define BELAY_RUNTIME_OUTCOME_WATCHER_STATE_H
 
@@ -20,8 +21,8 @@ struct watcher {
 	_Atomic bool stop;
 	int kick_fd;
 	struct rescue *rescue;
-	uint64_t gone;    /* ranks whose process has ended */
-	uint64_t broken;  /* ranks whose link is closed */
+	uint64_t gone;	 /* ranks whose process has ended */
+	uint64_t broken; /* ranks whose link is closed */
 	uint64_t salvaged;
 	uint64_t next_heartbeat_ns, next_look_ns;
 	uint64_t beats;
@@ -41,7 +42,8 @@ struct watcher {
 };
 
 /* Carries an action out. */
-void watcher_act(struct watcher *w, const struct outcome_view *view, const struct outcome_action *action);
+void watcher_act(struct watcher *w, const struct outcome_view *view,
+		 const struct outcome_action *action);
 
 /* A verdict is decided: tells people and traces once, ends rescue, releases the calling thread. */
 void watcher_meet_verdict(struct watcher *w);
@@ -49,7 +51,8 @@ void watcher_meet_verdict(struct watcher *w);
 /* A peer's process has ended: dead, unless it had left before. */
 void watcher_note_exit(struct watcher *w, unsigned rank);
 
-/* True when a rank's heartbeat is older than three periods: its process is stopped or its watcher starved (L4). */
+/* True when a rank's heartbeat is older than three periods: its process is stopped or its
+ * watcher starved (L4). */
 bool watcher_stands_still(const struct belay_comm *comm, unsigned rank, uint64_t now);
 
 /* The members of the attempt that a rescue word names. */

@@ -7,8 +7,9 @@
 
 #include "runtime/belay.h"
 
-/* The first allowed path, in order of preference, that is usable on all ranks (bit 1 << enum belay_path).
- * 0 and *ret_path; BELAY_E_NO_PATH. */
-int choose_path(const uint8_t *preference, uint32_t count, uint32_t usable, enum belay_path *ret_path);
+/* The first allowed path, in order of preference, that is usable on all ranks (bit 1 << enum
+ * belay_path). 0 and *ret_path; BELAY_E_NO_PATH. */
+int choose_path(const uint8_t *preference, uint32_t count, uint32_t usable,
+		enum belay_path *ret_path);
 
 #endif /* BELAY_RUNTIME_PATH_CHOOSE_PATH_H */

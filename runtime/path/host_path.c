@@ -36,8 +36,9 @@ struct turn {
 	uint64_t digest;
 	uint64_t mismatched; /* ranks whose signature differs */
 	bool two_shot;
-	bool corrupt; /* fault injection: spoil what peers get */
-	uint64_t in_offset[BELAY_RANKS_MAX];  /* two-shot: where peers' buffers lie, from their headers */
+	bool corrupt;			     /* fault injection: spoil what peers get */
+	uint64_t in_offset[BELAY_RANKS_MAX]; /* two-shot: where peers' buffers lie, from their
+						headers */
 	uint64_t out_offset[BELAY_RANKS_MAX];
 };
 
@@ -46,7 +47,8 @@ static uint64_t header_word(uint32_t flag, uint32_t low)
 	return (uint64_t)flag << 32 | low;
 }
 
-/* Fault injection: flags that must never be taken for this turn's: a future one, an old one, all ones. */
+/* Fault injection: flags that must never be taken for this turn's: a future one, an old one, all
+ * ones. */
 static uint32_t wrong_flag(const struct turn *t)
 {
 	switch (t->turn % 3) {
@@ -59,7 +61,8 @@ static uint32_t wrong_flag(const struct turn *t)
 	}
 }
 
-/* Issues the header that makes this rank's input known; false when a fault keeps it from leaving. */
+/* Issues the header that makes this rank's input known; false when a fault keeps it from
+ * leaving. */
 static void push(struct belay_comm *comm, struct turn *t)
 {
 	struct region_header *header = &region_head(&comm->region, comm->rank)->inputs[t->turn & 1];
@@ -141,7 +144,8 @@ static bool result_arrived(struct belay_comm *comm, struct wait *wait, unsigned 
 {
 	struct turn *t = turn_of(wait);
 	struct region_header *header = &region_head(&comm->region, rank)->results[t->turn & 1];
-	uint64_t word = atomic_load_explicit(&header->word, memory_order_acquire); /* [RESULT] (2) */
+	uint64_t word =
+		atomic_load_explicit(&header->word, memory_order_acquire); /* [RESULT] (2) */
 	size_t begin = slice_begin(t, rank), length = slice_length(t, rank);
 
 	if ((uint32_t)(word >> 32) != t->flag)
@@ -171,7 +175,8 @@ static inline void begin_wait(struct belay_comm *comm, struct turn *t, enum wait
 	stuck->count = t->bytes / call->element_bytes;
 	stuck->dtype = call->dtype;
 	stuck->op = call->op;
-	/* Peers may read or write the own buffers as soon as they have the header, whatever this rank has. */
+	/* Peers may read or write the own buffers as soon as they have the header, whatever this
+	 * rank has. */
 	stuck->region = t->in_offset[comm->rank] != REGION_NO_OFFSET ||
 			t->out_offset[comm->rank] != REGION_NO_OFFSET;
 	w->wait.arrival_ns = NULL;
@@ -193,7 +198,8 @@ static int take_rescue(struct belay_comm *comm, struct turn *t, const struct wai
 	return 1;
 }
 
-/* Waits in one phase: 0 all is here; 1 rescued, the output is complete; negative: the verdict's status. */
+/* Waits in one phase: 0 all is here; 1 rescued, the output is complete; negative: the verdict's
+ * status. */
 static int wait_in_phase(struct belay_comm *comm, struct turn *t, struct turn_wait *w)
 {
 	enum wait_outcome outcome = wait_for_ranks(comm, &w->wait);
@@ -237,7 +243,7 @@ static int wait_for_results(struct belay_comm *comm, struct turn *t)
 static void one_shot(struct belay_comm *comm, struct turn *t)
 {
 	const void *sources[BELAY_RANKS_MAX];
-	void *destinations[1] = { t->output };
+	void *destinations[1] = {t->output};
 	struct host_sum_job job = {
 		.sources = sources,
 		.nsources = comm->nranks,
@@ -261,12 +267,12 @@ struct slice_ends {
 	const void *sources[BELAY_RANKS_MAX];
 	void *destinations[BELAY_RANKS_MAX + 1];
 	unsigned ndestinations;
-	uint64_t slots;     /* sources that are slots of others: lines that this rank touches */
+	uint64_t slots;	      /* sources that are slots of others: lines that this rank touches */
 	bool someone_fetches; /* a peer takes the result from the own result area */
 };
 
-/* A peer's region buffer is read in place and overwritten with the result; its line comes over by that store, so it needs
- * no touch (which cost a third of the reduction at 256K). */
+/* A peer's region buffer is read in place and overwritten with the result; its line comes over by
+ * that store, so it needs no touch (which cost a third of the reduction at 256K). */
 static void find_slice_ends(struct belay_comm *comm, const struct turn *t, struct slice_ends *ends)
 {
 	size_t begin = slice_begin(t, comm->rank);
@@ -303,7 +309,8 @@ static void find_slice_ends(struct belay_comm *comm, const struct turn *t, struc
 static void reduce_slice(struct belay_comm *comm, struct turn *t)
 {
 	size_t length = slice_length(t, comm->rank);
-	struct region_header *header = &region_head(&comm->region, comm->rank)->results[t->turn & 1];
+	struct region_header *header =
+		&region_head(&comm->region, comm->rank)->results[t->turn & 1];
 	struct slice_ends ends;
 
 	find_slice_ends(comm, t, &ends);
@@ -315,7 +322,8 @@ static void reduce_slice(struct belay_comm *comm, struct turn *t)
 		.count = length / t->call->element_bytes,
 		.dtype = t->call->dtype,
 		.op = t->call->op,
-		/* Ranks that share a core share its cache: there a touch only makes clean lines dirty. */
+		/* Ranks that share a core share its cache: there a touch only makes clean lines
+		 * dirty. */
 		.touch = comm->crowded ? 0 : ends.slots,
 	});
 	t->digest += header->digest;
@@ -331,7 +339,8 @@ static int two_shot(struct belay_comm *comm, struct turn *t)
 {
 	size_t lines = (t->bytes + 63) / 64;
 
-	/* A rank that was stopped until the others had their verdict pushes nothing into what is theirs again. */
+	/* A rank that was stopped until the others had their verdict pushes nothing into what is
+	 * theirs again. */
 	if (comm_decided(comm))
 		return comm_fail(comm);
 	t->slice_bytes = (lines + comm->nranks - 1) / comm->nranks * 64;
@@ -339,7 +348,8 @@ static int two_shot(struct belay_comm *comm, struct turn *t)
 	return wait_for_results(comm, t);
 }
 
-/* S1: from agreed data only. With two ranks, two-shot pays when results go straight into region buffers. */
+/* S1: from agreed data only. With two ranks, two-shot pays when results go straight into region
+ * buffers. */
 static bool choose_two_shot(const struct belay_comm *comm, const struct turn *t)
 {
 	bool all_regions = true;
@@ -347,8 +357,8 @@ static bool choose_two_shot(const struct belay_comm *comm, const struct turn *t)
 	if (comm->nranks == 1 || t->bytes == 0)
 		return false;
 	for (unsigned r = 0; r < comm->nranks; r++)
-		all_regions &= t->in_offset[r] != REGION_NO_OFFSET &&
-			       t->out_offset[r] != REGION_NO_OFFSET;
+		all_regions &=
+			t->in_offset[r] != REGION_NO_OFFSET && t->out_offset[r] != REGION_NO_OFFSET;
 	if (all_regions)
 		return t->bytes >= HOST_TWO_SHOT_REGION_BYTES;
 	return t->bytes >= comm->tuning.twoshot_from_bytes;
@@ -426,7 +436,8 @@ static int host_allreduce(struct belay_comm *comm, struct call *call)
 	return status;
 }
 
-static bool host_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck, unsigned rank)
+static bool host_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck,
+			 unsigned rank)
 {
 	const struct region_head *head = region_head(&comm->region, rank);
 	const struct region_header *header;

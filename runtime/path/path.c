@@ -59,14 +59,18 @@ static bool never_arrives(struct belay_comm *comm, struct wait *wait, unsigned r
 int path_mismatch(struct belay_comm *comm, struct call *call, uint64_t turn)
 {
 	struct wait wait = {
-		.stuck = { .phase = WAIT_VERDICT, .turn = turn, .seq = call->seq, .pass = call->pass,
-			   .missing = UINT64_C(1) << comm->rank },
+		.stuck = {.phase = WAIT_VERDICT,
+			  .turn = turn,
+			  .seq = call->seq,
+			  .pass = call->pass,
+			  .missing = UINT64_C(1) << comm->rank},
 		.arrived = never_arrives,
 	};
 
 	mailbox_complain(&comm->mailbox, COMPLAINT_MISMATCH, turn, clock_now_ns());
 	watcher_kick(comm->watcher);
-	/* Only a verdict ends this wait, and the watcher sees to one: by the mismatch, else by the hard deadline. */
+	/* Only a verdict ends this wait, and the watcher sees to one: by the mismatch, else by
+	 * the hard deadline. */
 	(void)wait_for_ranks(comm, &wait);
 	return comm_fail(comm);
 }

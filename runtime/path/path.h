@@ -26,19 +26,23 @@ struct call {
 	uint32_t signature;
 	uint64_t seq, pass;
 	uint32_t index;
-	uint64_t last_turn;         /* set by the path before its first turn */
-	struct call_record *record; /* the path fills staged_ns, arrivals, algorithm, digest, flags */
+	uint64_t last_turn; /* set by the path before its first turn */
+	struct call_record
+		*record; /* the path fills staged_ns, arrivals, algorithm, digest, flags */
 };
 
 struct path {
 	enum belay_path id;
-	/* Whether the path can work on this machine, told before the ranks meet; the reason for a person. */
+	/* Whether the path can work on this machine, told before the ranks meet; the reason for
+	 * a person. */
 	int (*usable)(const struct settings *settings, const char **ret_reason);
 	/* Carries the call out. 0; BELAY_E_* of class VERDICT. */
 	int (*allreduce)(struct belay_comm *comm, struct call *call);
-	/* For the watcher: true when what a calling thread waits for from `rank` is here already, and the thread has only
-	 * not run to see it. On a crowded machine that is common, and nothing is lost or late then. */
-	bool (*is_here)(const struct belay_comm *comm, const struct stuck_turn *stuck, unsigned rank);
+	/* For the watcher: true when what a calling thread waits for from `rank` is here already,
+	 * and the thread has only not run to see it. On a crowded machine that is common, and
+	 * nothing is lost or late then. */
+	bool (*is_here)(const struct belay_comm *comm, const struct stuck_turn *stuck,
+			unsigned rank);
 };
 
 extern const struct path host_path;
@@ -53,7 +57,8 @@ static inline uint64_t call_turns(size_t bytes, size_t slot_bytes)
 	return bytes <= slot_bytes ? 1 : (bytes + slot_bytes - 1) / slot_bytes;
 }
 
-/* Copies the input into the own slot, describes the call and posts `staged`. Shared by the paths. */
+/* Copies the input into the own slot, describes the call and posts `staged`. Shared by the
+ * paths. */
 void path_stage(struct belay_comm *comm, const struct call *call, uint64_t turn, const void *input,
 		size_t bytes);
 

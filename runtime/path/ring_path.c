@@ -20,8 +20,8 @@ static bool never(struct belay_comm *comm, struct wait *wait, unsigned rank)
 /* A communicator of one has nobody to gather from. */
 static uint64_t reduce_alone(const struct call *call, const char *input, char *output, size_t bytes)
 {
-	const void *sources[1] = { input };
-	void *destinations[1] = { output };
+	const void *sources[1] = {input};
+	void *destinations[1] = {output};
 
 	return host_sum(&(struct host_sum_job){
 		.sources = sources,
@@ -38,10 +38,15 @@ static int gather(struct belay_comm *comm, struct call *call, uint64_t turn, cha
 		  size_t bytes)
 {
 	struct wait wait = {
-		.stuck = { .phase = WAIT_GATHER, .turn = turn, .seq = call->seq, .pass = call->pass,
-			   .missing = comm_others(comm), .output = output,
-			   .count = bytes / call->element_bytes, .dtype = call->dtype,
-			   .op = call->op },
+		.stuck = {.phase = WAIT_GATHER,
+			  .turn = turn,
+			  .seq = call->seq,
+			  .pass = call->pass,
+			  .missing = comm_others(comm),
+			  .output = output,
+			  .count = bytes / call->element_bytes,
+			  .dtype = call->dtype,
+			  .op = call->op},
 		.arrived = never,
 		.start_ns = call->record->start_ns,
 	};
@@ -84,7 +89,8 @@ static int ring_allreduce(struct belay_comm *comm, struct call *call)
 }
 
 /* The watchers themselves bring it: nothing can be here behind their backs. */
-static bool ring_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck, unsigned rank)
+static bool ring_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck,
+			 unsigned rank)
 {
 	(void)comm;
 	(void)stuck;

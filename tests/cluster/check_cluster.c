@@ -2,9 +2,10 @@
 /*
  * Seeded schedules of the verdict, rescue and commit rules; see cluster.h.
  *
- *   BELAY_SEED=N          runs that seed alone, in each scenario, and tells its last steps when it
- * fails BELAY_TESTS_LONG=1    runs over 200,000 schedules CK_RUN_CASE=loss      runs one scenario
- * (Check's own variable)
+ *   BELAY_SEED=N         runs that seed alone, in each scenario, and tells its last steps when it
+ *                        fails
+ *   BELAY_TESTS_LONG=1   runs over 200,000 schedules
+ *   CK_RUN_CASE=loss     runs one scenario (Check's own variable)
  */
 #include <check.h>
 #include <stdlib.h>
@@ -49,8 +50,7 @@ static struct cluster *new_cluster(void)
 	return c;
 }
 
-/* ---- every invariant in every scenario --------------------------------------------------------
- */
+/* ---- every invariant in every scenario ------------------------------------------------------- */
 
 START_TEST(all_invariants_hold_after_every_step)
 {
@@ -100,8 +100,7 @@ START_TEST(a_seed_gives_the_same_schedule_again)
 }
 END_TEST
 
-/* ---- every rule is needed ---------------------------------------------------------------------
- */
+/* ---- every rule is needed -------------------------------------------------------------------- */
 
 /* Where a rule's lack shows soonest: the scenario, and from which seed on it is looked for, to save
  * time. */

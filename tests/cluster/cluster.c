@@ -24,8 +24,7 @@ uint64_t cluster_random(struct cluster *c, uint64_t below)
 	return below ? (z ^ z >> 31) % below : 0;
 }
 
-/* ---- what is told -----------------------------------------------------------------------------
- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
 void cluster_trace(struct cluster *c, const struct rank *rank, char who, const char *what,
 		   uint64_t a, uint64_t b)
@@ -64,8 +63,7 @@ void cluster_tell(const struct cluster *c, FILE *file)
 	fprintf(file, "# %10.6f ms  %s\n", (double)c->now_ns / MS, c->failure);
 }
 
-/* ---- shared words -----------------------------------------------------------------------------
- */
+/* ---- shared words ---------------------------------------------------------------------------- */
 
 void reader_begin(struct reader *reader)
 {
@@ -111,8 +109,7 @@ bool cluster_swap_verdict(struct cluster *c, uint64_t from, uint64_t to)
 	return true;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------
- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static bool is_push(const struct message *message)
 {
@@ -223,8 +220,7 @@ static void deliver_due(struct cluster *c, uint64_t until_ns)
 	}
 }
 
-/* ---- faults -----------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void tell_exit(struct cluster *c, const struct rank *rank)
 {
@@ -327,8 +323,7 @@ static void strike_due(struct cluster *c, struct rank *rank)
 	rank->proposed_now = false;
 }
 
-/* ---- the schedule -----------------------------------------------------------------------------
- */
+/* ---- the schedule ---------------------------------------------------------------------------- */
 
 /* A step takes about as long as another thread's; now and then its thread is preempted after it. */
 static void take_time(struct cluster *c, uint64_t *ready_ns)

@@ -2,15 +2,16 @@
 /*
  * A communicator of 2 to 8 ranks in one process, under virtual time and a seeded schedule.
  *
- * Every rank has a calling thread and a watcher. Both are step machines; one step is one access to shared
- * memory, one locked call of the mailbox, or one message of the ring, and between any two steps of one
- * machine the others may take as many as the schedule likes. Pushes are messages that come late, in any
- * order, or never. Ranks die, stop and are starved at any step.
+ * Every rank has a calling thread and a watcher. Both are step machines; one step is one access to
+ * shared memory, one locked call of the mailbox, or one message of the ring, and between any two
+ * steps of one machine the others may take as many as the schedule likes. Pushes are messages that
+ * come late, in any order, or never. Ranks die, stop and are starved at any step.
  *
- * What decides is the library's own code: verdict.c, liveness.c, mailbox.c, mismatch_culprit(). What stands
- * here again is the glue that reads words and carries actions out: wait.c, pass.c, watcher.c,
- * watcher_actions.c, rescue.c and host_path.c, each in the smallest form that keeps the order of its
- * accesses. All mutations go through cluster_rules.c: the library holds no hook for them.
+ * What decides is the library's own code: verdict.c, liveness.c, mailbox.c, mismatch_culprit().
+ * What stands here again is the glue that reads words and carries actions out: wait.c, pass.c,
+ * watcher.c, watcher_actions.c, rescue.c and host_path.c, each in the smallest form that keeps the
+ * order of its accesses. All mutations go through cluster_rules.c: the library holds no hook for
+ * them.
  *
  * A communicator's calls take one turn each here; calls of several turns only change names.
  */
@@ -25,15 +26,15 @@
 #include "runtime/outcome/mailbox.h"
 #include "runtime/outcome/verdict.h"
 
-#define RANKS_MAX 8
-#define TURNS_MAX 8
+#define RANKS_MAX   8
+#define TURNS_MAX   8
 #define PLANNED_MAX 6
-#define US UINT64_C(1000)
-#define MS (UINT64_C(1000) * US)
+#define US	    UINT64_C(1000)
+#define MS	    (UINT64_C(1000) * US)
 
 /* Deadlines, short so that a schedule has few steps; in the proportions of the defaults. */
-#define LATE_NS (10 * MS)
-#define GRACE_NS (2 * MS)
+#define LATE_NS	   (10 * MS)
+#define GRACE_NS   (2 * MS)
 #define GIVE_UP_NS (60 * MS)
 /* Parts of a turn's input on the ring. */
 #define CHUNKS 2u
@@ -41,11 +42,13 @@
 enum cluster_path {
 	CLUSTER_ONESHOT,
 	CLUSTER_TWOSHOT, /* results are fetched from their owner's result area */
-	CLUSTER_REGION,  /* two-shot, in place, in region buffers: read and written by peers (R4) */
-	CLUSTER_RING     /* no shared regions: no donation, every turn is gathered by the watchers */
+	CLUSTER_REGION,	 /* two-shot, in place, in region buffers: read and written by peers (R4) */
+	CLUSTER_RING /* no shared regions: no donation, every turn is gathered by the watchers */
 };
 
-/* A rule taken away; see cluster_rules.c. Names as in the protocol model, then those of this fixture. */
+/* A rule taken away; see cluster_rules.c. Names as in the protocol model, then those of this
+ * fixture. */
+/* clang-format off */
 enum mutation {
 	MUTATION_NONE,
 	ASWRITTEN, NOREREAD, NOWITHDRAW, NOHELP, COMMITANY, OWNSEQ, PLAINSTEP2, GOON, NOACK, RESETWORD,
@@ -66,20 +69,23 @@ enum mutation {
 	RINGDONATES,  /* L3: a dead rank's input counts though nobody can read it */
 	MUTATIONS
 };
+/* clang-format on */
 
+/* clang-format off */
 enum scenario {
 	SCENARIO_CALM, SCENARIO_LATE, SCENARIO_STUCK, SCENARIO_CRASH, SCENARIO_TWO_CRASHES, SCENARIO_LOSS,
 	SCENARIO_MISMATCH, SCENARIO_ABORT, SCENARIO_CHAOS, SCENARIOS
 };
+/* clang-format on */
 
 enum fault_type { FAULTY_CRASH, FAULTY_STOP, FAULTY_PREEMPT, FAULTY_STARVE, FAULTY_ABORT };
 
 /* When a fault of a rank strikes. */
 enum trigger {
-	AT_STEP,        /* its own step number `count` */
-	AFTER_FIRST,    /* its step number `count` after the first fault of the schedule */
-	AT_PROPOSAL,    /* right after its proposal stands */
-	AT_RESCUE       /* its step number `count` after it joined a rescue */
+	AT_STEP,     /* its own step number `count` */
+	AFTER_FIRST, /* its step number `count` after the first fault of the schedule */
+	AT_PROPOSAL, /* right after its proposal stands */
+	AT_RESCUE    /* its step number `count` after it joined a rescue */
 };
 
 struct planned_fault {
@@ -99,23 +105,23 @@ struct plan {
 	bool pass_ends[TURNS_MAX + 1]; /* by turns done so far */
 	struct planned_fault fault[PLANNED_MAX];
 	unsigned nfaults;
-	unsigned lost_per_1024;    /* pushes that never come */
+	unsigned lost_per_1024;	   /* pushes that never come */
 	unsigned delayed_per_1024; /* pushes that come after the grace */
 	unsigned stall_per_1024;   /* steps after which the machine is preempted */
 	uint64_t stall_ns_max;
-	unsigned pause_per_16;     /* pauses between a watcher's look and its deed */
+	unsigned pause_per_16; /* pauses between a watcher's look and its deed */
 	uint64_t pause_ns_max;
-	int odd_rank;              /* calls differently in odd_turn; -1: none */
+	int odd_rank; /* calls differently in odd_turn; -1: none */
 	uint64_t odd_turn;
 	uint64_t destroy_ns;
 	/* What the schedule may not lead to. */
 	bool no_rescue, no_verdict;
-	bool must_fail;            /* every rank reports a verdict */
-	int culprit;               /* of any verdict; -1: not known beforehand */
-	unsigned causes;           /* 1 << enum belay_cause that a verdict may have; 0: any */
+	bool must_fail;	 /* every rank reports a verdict */
+	int culprit;	 /* of any verdict; -1: not known beforehand */
+	unsigned causes; /* 1 << enum belay_cause that a verdict may have; 0: any */
 };
 
-/* ---- shared memory ---------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 struct arrival {
 	uint32_t flag;
@@ -164,9 +170,9 @@ struct message {
 };
 
 #define MESSAGES_MAX 1024
-#define INBOX_MAX 128
+#define INBOX_MAX    128
 
-/* ---- machines --------------------------------------------------------------------------------- */
+/* ---- machines -------------------------------------------------------------------------------- */
 
 /* Reads progress as comm_read_progress() does, a word a step. */
 struct reader {
@@ -233,15 +239,15 @@ struct sim_watcher {
 	unsigned inbox_length;
 };
 
-/* ---- what the judge knows --------------------------------------------------------------------- */
+/* ---- what the judge knows -------------------------------------------------------------------- */
 
 struct judged {
-	uint64_t lib_turn;       /* turn whose output buffer the library holds; 0: the user has it */
-	uint64_t completed;      /* last turn whose output was complete when done was posted */
-	bool output_whole;       /* of lib_turn */
-	uint64_t rescue_wrote;   /* turn whose output its watcher has begun to write */
-	uint64_t committed;      /* last turn of the last committed pass */
-	uint64_t pass_failed;    /* last turn of the pass that failed; 0: none */
+	uint64_t lib_turn;     /* turn whose output buffer the library holds; 0: the user has it */
+	uint64_t completed;    /* last turn whose output was complete when done was posted */
+	bool output_whole;     /* of lib_turn */
+	uint64_t rescue_wrote; /* turn whose output its watcher has begun to write */
+	uint64_t committed;    /* last turn of the last committed pass */
+	uint64_t pass_failed;  /* last turn of the pass that failed; 0: none */
 	bool reported;
 	struct sim_cause report; /* what it told the user */
 	uint64_t done_before;
@@ -264,8 +270,8 @@ struct rank {
 
 /* What happened, to see that the schedules reach what they are made for. */
 struct tally {
-	uint64_t schedules, steps, proposals, withdrawals, verdicts, rescues, attempts, outputs_rescued,
-		donations, commits, named_late, buried;
+	uint64_t schedules, steps, proposals, withdrawals, verdicts, rescues, attempts,
+		outputs_rescued, donations, commits, named_late, buried;
 	uint64_t by_cause[16];
 };
 
@@ -298,15 +304,17 @@ struct cluster {
 	char failure[256];
 };
 
-/* ---- cluster.c: the world --------------------------------------------------------------------- */
+/* ---- cluster.c: the world -------------------------------------------------------------------- */
 
 /* Runs one schedule to its end; true when no invariant broke. cluster_tell() says what did. */
 bool cluster_run(struct cluster *c, enum scenario scenario, uint64_t seed, enum mutation mutation);
 void cluster_tell(const struct cluster *c, FILE *file);
 
 uint64_t cluster_random(struct cluster *c, uint64_t below);
-void cluster_trace(struct cluster *c, const struct rank *rank, char who, const char *what, uint64_t a, uint64_t b);
-void cluster_break(struct cluster *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cluster_trace(struct cluster *c, const struct rank *rank, char who, const char *what,
+		   uint64_t a, uint64_t b);
+void cluster_break(struct cluster *c, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 void cluster_send(struct cluster *c, const struct message *message);
 void cluster_wake_thread(struct cluster *c, struct rank *rank);
 void cluster_kick(struct cluster *c, struct rank *rank);
@@ -337,12 +345,12 @@ static inline void watcher_next(struct rank *rank, step_fn step)
 	rank->watcher.cursor = 0;
 }
 
-/* ---- the parts -------------------------------------------------------------------------------- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
 void cluster_plan(struct cluster *c, enum scenario scenario); /* cluster_plan.c */
 
-void thread_enter(struct cluster *c, struct rank *rank);      /* cluster_thread.c: first step */
-void watcher_look(struct cluster *c, struct rank *rank);      /* cluster_watcher.c: first step */
+void thread_enter(struct cluster *c, struct rank *rank); /* cluster_thread.c: first step */
+void watcher_look(struct cluster *c, struct rank *rank); /* cluster_watcher.c: first step */
 void watcher_sleep(struct cluster *c, struct rank *rank, uint64_t until_ns);
 void rescue_follow_step(struct cluster *c, struct rank *rank, step_fn back); /* cluster_rescue.c */
 void rescue_receive(struct cluster *c, struct rank *rank);
@@ -353,14 +361,18 @@ bool rescue_has_message(const struct rank *rank);
 void judge_step(struct cluster *c);
 void judge_end(struct cluster *c);
 void judge_slot_write(struct cluster *c, const struct rank *rank, uint64_t turn);
-void judge_slot_read(struct cluster *c, const struct rank *reader, const struct rank *owner, uint64_t turn);
-void judge_input_read(struct cluster *c, const struct rank *reader, const struct rank *owner, uint64_t turn);
+void judge_slot_read(struct cluster *c, const struct rank *reader, const struct rank *owner,
+		     uint64_t turn);
+void judge_input_read(struct cluster *c, const struct rank *reader, const struct rank *owner,
+		      uint64_t turn);
 void judge_own_output(struct cluster *c, struct rank *rank, uint64_t turn);
-void judge_pushed_output(struct cluster *c, const struct rank *writer, struct rank *owner, uint64_t turn);
+void judge_pushed_output(struct cluster *c, const struct rank *writer, struct rank *owner,
+			 uint64_t turn);
 void judge_rescued_output(struct cluster *c, struct rank *rank, uint64_t turn);
 void judge_done(struct cluster *c, struct rank *rank, uint64_t turn);
 void judge_commit(struct cluster *c, struct rank *rank, uint64_t turn);
-void judge_report(struct cluster *c, struct rank *rank, const struct sim_cause *cause, uint64_t word);
+void judge_report(struct cluster *c, struct rank *rank, const struct sim_cause *cause,
+		  uint64_t word);
 void judge_complaint(struct cluster *c, const struct rank *rank, uint64_t turn);
 void judge_late(struct cluster *c, const struct rank *rank, int named);
 
@@ -370,7 +382,8 @@ uint32_t rules_flag(const struct cluster *c, uint64_t turn);
 bool rules_stands(const struct cluster *c, uint64_t word);
 bool rules_may_settle(const struct cluster *c, unsigned rank, uint64_t word);
 uint64_t rules_settle(const struct cluster *c, uint64_t word, const struct progress *progress);
-enum commit_state rules_commit(const struct cluster *c, uint64_t word, const struct progress *progress, uint64_t turn);
+enum commit_state rules_commit(const struct cluster *c, uint64_t word,
+			       const struct progress *progress, uint64_t turn);
 struct outcome_action rules_decide(const struct cluster *c, const struct outcome_view *view);
 bool rules_donation(const struct cluster *c);
 const char *mutation_name(enum mutation mutation);

@@ -88,8 +88,8 @@ static void plan_late(struct cluster *c)
 		add_fault(c, FAULTY_STOP, any_rank(c))->ns = cluster_random(c, 9 * MS);
 	else
 		c->plan.culprit = (int)rank;
-	/* Threads are preempted for less than the grace: longer would look like a lost write here.
-	 */
+	/* Threads are preempted for less than the grace: longer would look like a lost write
+	 * here. */
 	c->plan.stall_per_1024 = (unsigned)cluster_random(c, 20);
 	c->plan.stall_ns_max = GRACE_NS / 16;
 	c->plan.no_verdict = true;

@@ -43,8 +43,7 @@ static unsigned next_member(const struct cluster *c, const struct rank *rank)
 	return r;
 }
 
-/* ---- output -----------------------------------------------------------------------------------
- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void release(struct cluster *c, struct rank *rank)
 {
@@ -150,8 +149,7 @@ static void hold(struct cluster *c, struct rank *rank)
 		watcher_next(rank, ask);
 }
 
-/* ---- the ring ---------------------------------------------------------------------------------
- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 static void pass_on(struct cluster *c, struct rank *rank, unsigned origin)
 {
@@ -278,8 +276,7 @@ void rescue_follow_step(struct cluster *c, struct rank *rank, step_fn back)
 	follow_word(c, rank, view->rescue, view->rescue_members);
 }
 
-/* ---- receiving --------------------------------------------------------------------------------
- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void accept_part(struct cluster *c, struct rank *rank, const struct part *part)
 {

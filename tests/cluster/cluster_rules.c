@@ -110,8 +110,8 @@ bool rules_donation(const struct cluster *c)
 	       c->mutation != DEADDONE;
 }
 
-/* V5 taken away: the turn that a dead rank lacks is proposed, though others may be open below it.
- */
+/* V5 taken away: the turn that a dead rank lacks is proposed, though others may be open below
+ * it. */
 static struct outcome_action verdict_at_once(const struct outcome_view *view)
 {
 	struct outcome_action action = outcome_decide(view);

@@ -36,8 +36,7 @@ static void sleep_thread(struct cluster *c, struct rank *rank, uint64_t ns)
 	rank->thread.asleep = true;
 }
 
-/* ---- stage and push ---------------------------------------------------------------------------
- */
+/* ---- stage and push -------------------------------------------------------------------------- */
 
 /* run_call(): the verdict is looked at before the call is numbered. */
 void thread_enter(struct cluster *c, struct rank *rank)
@@ -128,8 +127,7 @@ static void slot_tear(struct cluster *c, struct rank *rank)
 	thread_next(rank, slot_fill);
 }
 
-/* ---- reduce -----------------------------------------------------------------------------------
- */
+/* ---- reduce ---------------------------------------------------------------------------------- */
 
 static void write_own_output(struct cluster *c, struct rank *rank)
 {
@@ -172,8 +170,8 @@ static void store_slice(struct cluster *c, struct rank *rank)
 		thread_next(rank, push_result_headers);
 }
 
-/* One-shot reads all slots; two-shot a slice of each, in region mode out of the user's own buffer.
- */
+/* One-shot reads all slots; two-shot a slice of each, in region mode out of the user's own
+ * buffer. */
 static void read_sources(struct cluster *c, struct rank *rank)
 {
 	struct sim_thread *t = &rank->thread;
@@ -202,8 +200,7 @@ static void check_sources(struct cluster *c, struct rank *rank)
 	begin_wait(c, rank, WAIT_VERDICT, NULL);
 }
 
-/* ---- waiting, as in wait.c --------------------------------------------------------------------
- */
+/* ---- waiting, as in wait.c ------------------------------------------------------------------- */
 
 static void take_arrival(struct cluster *c, struct rank *rank, unsigned from)
 {
@@ -331,8 +328,8 @@ static void look_at_verdict(struct cluster *c, struct rank *rank)
 		thread_next(rank, look_at_mailbox);
 		return;
 	}
-	/* A commit asks again however its wait ends: a verdict above the pass does not concern it.
-	 */
+	/* A commit asks again however its wait ends: a verdict above the pass does not concern
+	 * it. */
 	t->done_step = t->stuck.phase == WAIT_COMMIT ? commit_read : fail;
 	thread_next(rank, t->told ? clear_mailbox : after_wait(rank));
 }
@@ -362,8 +359,7 @@ static void poll_ranks(struct cluster *c, struct rank *rank)
 		thread_next(rank, t->told ? clear_mailbox : after_wait(rank));
 }
 
-/* ---- done, commit -----------------------------------------------------------------------------
- */
+/* ---- done, commit ---------------------------------------------------------------------------- */
 
 static void begin_destroy(struct cluster *c, struct rank *rank)
 {
@@ -470,8 +466,7 @@ static void commit_read(struct cluster *c, struct rank *rank)
 		thread_next(rank, commit_verdict);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void leave(struct cluster *c, struct rank *rank)
 {

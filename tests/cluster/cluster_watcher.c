@@ -41,8 +41,7 @@ static void pause_before_deed(struct cluster *c, struct rank *rank)
 		rank->watcher.ready_ns = c->now_ns + cluster_random(c, c->plan.pause_ns_max);
 }
 
-/* ---- deeds ------------------------------------------------------------------------------------
- */
+/* ---- deeds ----------------------------------------------------------------------------------- */
 
 /* After a deed: look again, and go back to poll() when it gets too many. */
 static void look_again(struct cluster *c, struct rank *rank)
@@ -203,8 +202,7 @@ static void meet_verdict(struct cluster *c, struct rank *rank)
 	watcher_sleep(c, rank, UINT64_MAX);
 }
 
-/* ---- deciding ---------------------------------------------------------------------------------
- */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 static void decide(struct cluster *c, struct rank *rank)
 {
@@ -240,8 +238,7 @@ static void follow(struct cluster *c, struct rank *rank)
 	rescue_follow_step(c, rank, decide);
 }
 
-/* ---- the view ---------------------------------------------------------------------------------
- */
+/* ---- the view -------------------------------------------------------------------------------- */
 
 static void note_new_wait(struct sim_watcher *w, const struct stuck_turn *stuck)
 {
@@ -372,8 +369,7 @@ static void view_words(struct cluster *c, struct rank *rank)
 		watcher_next(rank, view_verdict);
 }
 
-/* ---- polling ----------------------------------------------------------------------------------
- */
+/* ---- polling --------------------------------------------------------------------------------- */
 
 /* run(): a watcher that has been told to stop ends here, between two looks. */
 void watcher_look(struct cluster *c, struct rank *rank)

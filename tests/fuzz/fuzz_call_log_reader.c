@@ -16,8 +16,8 @@
 
 static volatile unsigned int sink; /* so that reading is not optimised away */
 
-/* Reads every byte of what a block decoded to, so that a sanitizer sees a row that was never made.
- */
+/* Reads every byte of what a block decoded to, so that a sanitizer sees a row that was never
+ * made. */
 static unsigned int touch(const struct call_log_batch *batch)
 {
 	const unsigned char *bytes = batch->rows;

@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (result == HANDSHAKE_OK &&
 	    (handshake_encode(&message, again) != size || memcmp(again, data, size) != 0))
 		abort();
-	if (handshake_verify(&own, &message, result, text, sizeof(text)) == HANDSHAKE_MISFIT && !*text)
+	if (handshake_verify(&own, &message, result, text, sizeof(text)) == HANDSHAKE_MISFIT &&
+	    !*text)
 		abort();
 	return 0;
 }

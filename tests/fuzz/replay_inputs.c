@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz_target.h"
 
 #define INPUT_MAX (1 << 20)
-#define CHANGES 2000
+#define CHANGES	  2000
 
 static void run_changed(uint8_t *data, size_t size)
 {

@@ -195,8 +195,7 @@ START_TEST(a_bad_argument_is_refused_and_the_communicator_works_on)
 }
 END_TEST
 
-/* ---- creation ---------------------------------------------------------------------------------
- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static void refuse_creations(struct rank_seat *seat)
 {
@@ -282,8 +281,7 @@ START_TEST(a_bad_setting_is_refused_and_named)
 }
 END_TEST
 
-/* ---- after a verdict --------------------------------------------------------------------------
- */
+/* ---- after a verdict ------------------------------------------------------------------------- */
 
 static void ask_after_a_verdict(struct rank_seat *seat)
 {

@@ -20,8 +20,7 @@ static void run(struct rank_spec spec, struct rank_group *ret_group)
 	rank_group_run(&spec, ret_group);
 }
 
-/* ---- counts, alignment, limits ----------------------------------------------------------------
- */
+/* ---- counts, alignment, limits --------------------------------------------------------------- */
 
 #define LIMIT 1024 /* floats in a slot of 4096 bytes */
 
@@ -154,8 +153,7 @@ START_TEST(calls_in_quick_succession_never_mix)
 }
 END_TEST
 
-/* ---- region buffers ---------------------------------------------------------------------------
- */
+/* ---- region buffers -------------------------------------------------------------------------- */
 
 static void *allocate(struct rank_seat *seat, size_t bytes)
 {
@@ -251,8 +249,7 @@ START_TEST(an_exhausted_region_is_an_error_and_nothing_worse)
 }
 END_TEST
 
-/* ---- values -----------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static const uint32_t specials[] = {
 	0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x7f800000,
@@ -399,8 +396,7 @@ START_TEST(integers_wrap_and_operations_are_what_they_say)
 }
 END_TEST
 
-/* ---- many ranks -------------------------------------------------------------------------------
- */
+/* ---- many ranks ------------------------------------------------------------------------------ */
 
 START_TEST(sixty_four_ranks_work_and_find_a_lost_write)
 {

@@ -35,8 +35,7 @@ static void run(const struct fault_variant *variant, rank_scenario scenario, con
 		       ret_group);
 }
 
-/* ---- drop -------------------------------------------------------------------------------------
- */
+/* ---- drop ------------------------------------------------------------------------------------ */
 
 static const struct work_plan drop_shapes[] = {
 	{.count = 100},
@@ -105,8 +104,7 @@ START_TEST(a_wrong_arrival_flag_is_never_taken_for_data)
 }
 END_TEST
 
-/* ---- a kernel short of memory -----------------------------------------------------------------
- */
+/* ---- a kernel short of memory ---------------------------------------------------------------- */
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -154,8 +152,7 @@ START_TEST(a_rescue_outlasts_a_kernel_that_is_short_of_memory)
 }
 END_TEST
 
-/* ---- the wrap ---------------------------------------------------------------------------------
- */
+/* ---- the wrap -------------------------------------------------------------------------------- */
 
 /* Row 24: flags repeat every 2^32 - 1 calls, slots every 2; both go on over 2^32. */
 START_TEST(calls_pass_the_wrap_of_32_bits)
@@ -190,8 +187,7 @@ START_TEST(a_verdict_beyond_the_wrap_names_its_seq)
 }
 END_TEST
 
-/* ---- another path -----------------------------------------------------------------------------
- */
+/* ---- another path ---------------------------------------------------------------------------- */
 
 static const char *const path_faults[] = {"rank=1,kind=map-fail", "rank=1,kind=selftest"};
 
@@ -272,8 +268,8 @@ START_TEST(a_rank_killed_on_the_ring_path_is_named_by_all)
 }
 END_TEST
 
-/* L3 without a donation: a private input is gone with its rank, so that the call itself has failed.
- */
+/* L3 without a donation: a private input is gone with its rank, so that the call itself has
+ * failed. */
 START_TEST(without_shared_regions_a_dead_ranks_input_is_not_counted)
 {
 	const struct fault_variant *v = &fault_variants[_i];

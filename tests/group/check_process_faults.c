@@ -52,13 +52,12 @@ static void assert_lost(const struct rank_group *group, int victim, uint64_t seq
 		ck_assert_uint_lt(group->report[r].failed_ns, 10 * NS_PER_S);
 }
 
-/* ---- killed at each step ----------------------------------------------------------------------
- */
+/* ---- killed at each step --------------------------------------------------------------------- */
 
 static const struct {
 	const char *at;
-	int completes; /* 1: the call itself is finished from the staged input, the next one fails
-			*/
+	int completes; /* 1: the call itself is finished from the staged input, the next one
+			* fails */
 } steps[] = {{"stage", 0}, {"push", 1}, {"wait", 1}, {"reduce", 1}};
 
 #define STEPS (int)(sizeof(steps) / sizeof(steps[0]))
@@ -149,8 +148,8 @@ START_TEST(a_rank_killed_during_a_rescue_does_not_stop_the_rescue)
 }
 END_TEST
 
-/* Row 5: rank 1 dies, and whoever of ranks 0 and 2 comes to propose the verdict first dies of it.
- */
+/* Row 5: rank 1 dies, and whoever of ranks 0 and 2 comes to propose the verdict first dies of
+ * it. */
 START_TEST(a_rank_killed_while_it_proposes_leaves_one_verdict)
 {
 	const struct fault_variant *v = &fault_variants[_i];
@@ -215,8 +214,7 @@ START_TEST(a_rank_killed_in_destroy_disturbs_nobody)
 }
 END_TEST
 
-/* ---- stopped ----------------------------------------------------------------------------------
- */
+/* ---- stopped --------------------------------------------------------------------------------- */
 
 /* Row 7, F18, F50. */
 START_TEST(a_rank_stopped_for_less_than_the_hard_deadline_is_late_and_nothing_else)
@@ -332,8 +330,7 @@ START_TEST(a_rank_that_wakes_after_the_verdict_pushes_nothing_into_region_buffer
 }
 END_TEST
 
-/* ---- ends of its own --------------------------------------------------------------------------
- */
+/* ---- ends of its own ------------------------------------------------------------------------- */
 
 static void crash_in_a_call(struct rank_seat *seat)
 {

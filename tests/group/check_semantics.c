@@ -28,8 +28,7 @@ static void run(const struct fault_variant *variant, rank_scenario scenario, con
 		       ret_group);
 }
 
-/* ---- one rank calls differently ---------------------------------------------------------------
- */
+/* ---- one rank calls differently -------------------------------------------------------------- */
 
 static const char *const mismatch_kinds[] = {"count", "dtype", "op", "swap"};
 
@@ -114,8 +113,7 @@ START_TEST(other_counts_on_one_rank_never_give_wrong_tails)
 }
 END_TEST
 
-/* ---- calls left out, added, exchanged ---------------------------------------------------------
- */
+/* ---- calls left out, added, exchanged -------------------------------------------------------- */
 
 enum deviation { SWAP_IN_PASS, SKIP_IN_PASS, EXTRA_IN_PASS, SKIP_OUTSIDE, EXTRA_OUTSIDE };
 
@@ -244,8 +242,7 @@ START_TEST(a_rank_that_leaves_and_comes_again_alone_hurts_nobody_for_long)
 }
 END_TEST
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *call_in_thread(void *argument)
 {
@@ -406,8 +403,7 @@ START_TEST(two_communicators_in_opposite_order_from_one_thread_end_in_a_verdict)
 }
 END_TEST
 
-/* ---- abort ------------------------------------------------------------------------------------
- */
+/* ---- abort ----------------------------------------------------------------------------------- */
 
 static void *abort_twice(void *argument)
 {

@@ -85,8 +85,7 @@ START_TEST(a_rank_within_the_soft_deadline_is_not_told_about)
 }
 END_TEST
 
-/* ---- sweeps -----------------------------------------------------------------------------------
- */
+/* ---- sweeps ---------------------------------------------------------------------------------- */
 
 struct sweep {
 	const char *late, *give_up;
@@ -102,8 +101,8 @@ static void wait_ns(uint64_t ns)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 }
 
-/* One pass a trial, in which rank 1 is late by a little more each time. What counts is the commit.
- */
+/* One pass a trial, in which rank 1 is late by a little more each time. What counts is the
+ * commit. */
 static void sweep_arrival(struct rank_seat *seat)
 {
 	const struct sweep *sweep = seat->plan;
@@ -177,8 +176,7 @@ START_TEST(an_arrival_about_the_hard_deadline_has_one_outcome_on_all_ranks)
 }
 END_TEST
 
-/* ---- warm-up ----------------------------------------------------------------------------------
- */
+/* ---- warm-up --------------------------------------------------------------------------------- */
 
 /* Late by 600 ms in the first call, and again, if it comes to that, in the first call of the second
  * pass. */
@@ -208,8 +206,7 @@ START_TEST(the_warm_up_deadline_holds_until_the_first_pass_is_over)
 }
 END_TEST
 
-/* ---- waiting ----------------------------------------------------------------------------------
- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static uint64_t cpu_ns(void)
 {
@@ -342,8 +339,7 @@ START_TEST(health_tells_who_is_waited_for)
 }
 END_TEST
 
-/* ---- leaving ----------------------------------------------------------------------------------
- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 struct leave_plan {
 	bool destroys;

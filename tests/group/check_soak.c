@@ -107,8 +107,7 @@ START_TEST(a_communicator_outlives_all_faults_that_it_may_survive)
 }
 END_TEST
 
-/* ---- a path that breaks and comes back --------------------------------------------------------
- */
+/* ---- a path that breaks and comes back ------------------------------------------------------- */
 
 struct breaker_plan {
 	const char *fault;
@@ -130,8 +129,8 @@ static bool call_until_on(struct rank_seat *seat, enum belay_path path, int call
 	return seat->report->outcome[path] != 0;
 }
 
-/* The same number of calls on every rank; on which path each went is told by health, and is agreed.
- */
+/* The same number of calls on every rank; on which path each went is told by health, and is
+ * agreed. */
 static void break_a_path(struct rank_seat *seat)
 {
 	const struct breaker_plan *plan = seat->plan;

@@ -24,7 +24,7 @@
 #include "runtime/group/packet.h"
 #include "tests/support/meeting_ranks.h"
 
-#define FLOOD 200
+#define FLOOD	200
 #define WAIT_NS UINT64_C(20000000000)
 
 /* A meeting of two whose rank 0 is there already; rank 1 comes by finish(). */
@@ -76,7 +76,8 @@ static void assert_met(const struct scene *scene)
 {
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(scene->reports[i].done, 1);
-		ck_assert_msg(scene->reports[i].status == 0, "rank %d: %s", i, scene->reports[i].causes);
+		ck_assert_msg(scene->reports[i].status == 0, "rank %d: %s", i,
+			      scene->reports[i].causes);
 		ck_assert_int_eq(scene->reports[i].links_tried, 1);
 		ck_assert_int_eq(scene->reports[i].leaked, 0);
 	}
@@ -98,7 +99,7 @@ static void compose_hello(const struct scene *scene, struct handshake_message *r
 /* Waits for the answer: 0 with the packet, or packet_receive()'s error. */
 static int hear(int fd, struct packet *ret_packet)
 {
-	struct pollfd poll = { .fd = fd, .events = POLLIN };
+	struct pollfd poll = {.fd = fd, .events = POLLIN};
 
 	ck_assert_int_eq(packet_poll(&poll, 1, clock_now_ns() + WAIT_NS), 1);
 	return packet_receive(fd, ret_packet);
@@ -201,11 +202,13 @@ static const struct {
 	enum misfit misfit;
 	const char *text;
 } misfits[] = {
-	{ MISFIT_LIBRARY, "belay is version 0.1.0 (handshake 1) on rank 0 and version 0.2.3 (handshake 1) "
-			  "on rank 1" },
-	{ MISFIT_PROTOCOL, "belay is version 0.1.0 (handshake 1) on rank 0 and version 0.1.0 (handshake 9) "
-			   "on rank 1" },
-	{ MISFIT_RANK, "rank 9 (pid 4711) joined a world of 2 ranks, 0 to 1" },
+	{MISFIT_LIBRARY,
+	 "belay is version 0.1.0 (handshake 1) on rank 0 and version 0.2.3 (handshake 1) "
+	 "on rank 1"},
+	{MISFIT_PROTOCOL,
+	 "belay is version 0.1.0 (handshake 1) on rank 0 and version 0.1.0 (handshake 9) "
+	 "on rank 1"},
+	{MISFIT_RANK, "rank 9 (pid 4711) joined a world of 2 ranks, 0 to 1"},
 };
 
 START_TEST(a_member_of_another_kind_fails_the_meeting_with_both_values)
@@ -324,7 +327,7 @@ static void hold_as_nobody(const struct sockaddr_un *address, socklen_t length, 
 
 START_TEST(a_name_held_by_another_user_is_said_with_its_user)
 {
-	struct rank_plan plans[2] = { rank_plan(0, 2), rank_plan(1, 2) };
+	struct rank_plan plans[2] = {rank_plan(0, 2), rank_plan(1, 2)};
 	struct rank_report *reports = reports_new(2);
 	struct sockaddr_un address;
 	socklen_t length;

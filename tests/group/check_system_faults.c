@@ -37,8 +37,7 @@ static void run(const struct fault_variant *variant, rank_scenario scenario, con
 		       ret_group);
 }
 
-/* ---- memory and limits ------------------------------------------------------------------------
- */
+/* ---- memory and limits ----------------------------------------------------------------------- */
 
 /* A private /dev/shm of 64 KiB; a rank that may not make one says so. */
 static void live_without_dev_shm(struct rank_seat *seat)
@@ -181,8 +180,7 @@ START_TEST(calls_rescues_and_verdicts_need_no_descriptor)
 }
 END_TEST
 
-/* ---- signals and forks ------------------------------------------------------------------------
- */
+/* ---- signals and forks ----------------------------------------------------------------------- */
 
 static void on_alarm(int number)
 {
@@ -224,8 +222,8 @@ START_TEST(a_storm_of_signals_does_not_change_a_verdict)
 }
 END_TEST
 
-/* What a child can do with its parent's communicator; the exit status tells the first wrong answer.
- */
+/* What a child can do with its parent's communicator; the exit status tells the first wrong
+ * answer. */
 static int try_everything(struct rank_seat *seat)
 {
 	struct belay_health health = {.size = sizeof(health)};
@@ -318,8 +316,7 @@ START_TEST(a_child_that_outlives_its_rank_does_not_hide_the_death)
 }
 END_TEST
 
-/* ---- starting ---------------------------------------------------------------------------------
- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static void wait_for_a_missing_rank(struct rank_seat *seat)
 {
@@ -467,8 +464,7 @@ START_TEST(a_deadline_from_the_environment_is_the_one_in_force)
 }
 END_TEST
 
-/* ---- growth -----------------------------------------------------------------------------------
- */
+/* ---- growth ---------------------------------------------------------------------------------- */
 
 static void call_very_often(struct rank_seat *seat)
 {

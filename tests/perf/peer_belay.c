@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * belay as one of the peers of the side-by-side harness (docs/performance.md): the harness times an in-place
- * sum through these eight functions, the same code for every peer. REGION=1 takes the buffer from the region.
- * Not part of the build: it needs the harness, which is not part of belay.
+ * belay as one of the peers of the side-by-side harness (docs/performance.md): the harness times an
+ * in-place sum through these eight functions, the same code for every peer. REGION=1 takes the
+ * buffer from the region. Not part of the build: it needs the harness, which is not part of belay.
  */
 #include <stdio.h>
 #include <stdlib.h>

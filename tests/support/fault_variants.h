@@ -2,7 +2,8 @@
 /*
  * Positions and sizes of each row of the fault matrix. `make check` runs the first only;
  * BELAY_TESTS_LONG=1 all: the fault first and after successful passes, N = 2, 4, 8, and all ranks
- * on one core. The healthy communicator afterwards, in the same processes, is part of each scenario.
+ * on one core. The healthy communicator afterwards, in the same processes, is part of each
+ * scenario.
  */
 #ifndef BELAY_TESTS_FAULT_VARIANTS_H
 #define BELAY_TESTS_FAULT_VARIANTS_H
@@ -19,8 +20,8 @@ struct fault_variant {
 };
 
 static const struct fault_variant fault_variants[] = {
-	{ 4, 23, false }, { 4, 1, false }, { 2, 23, false }, { 2, 1, false },
-	{ 8, 23, false }, { 8, 1, false }, { 4, 23, true },  { 8, 22, true },
+	{4, 23, false}, {4, 1, false}, {2, 23, false}, {2, 1, false},
+	{8, 23, false}, {8, 1, false}, {4, 23, true},  {8, 22, true},
 };
 
 static inline int fault_variant_count(void)

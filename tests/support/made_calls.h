@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records made up for tests of the analyses: rows of up to four ranks, and parts of a rank's stream. */
+/* Records made up for tests of the analyses: rows of up to four ranks, and parts of a rank's
+ * stream. */
 #ifndef BELAY_TESTS_MADE_CALLS_H
 #define BELAY_TESTS_MADE_CALLS_H
 
@@ -8,7 +9,7 @@
 #include "tools/analyze/call_row.h"
 #include "tools/analyze/rank_stream.h"
 
-#define MADE_RANKS 4u
+#define MADE_RANKS  4u
 #define MADE_STRIDE 128u /* call_record_stride(4) */
 
 union made_record {
@@ -87,19 +88,19 @@ static inline int made_next(void *self, struct call_log_batch *ret_batch)
 	struct made_part *part = (struct made_part *)self;
 	size_t n = part->count - part->next;
 
-	*ret_batch = (struct call_log_batch){ .kind = CALL_LOG_END };
+	*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
 	if (part->nevents && !part->events_told) {
 		part->events_told = 1;
-		*ret_batch = (struct call_log_batch){ CALL_LOG_EVENTS, part->nevents,
-						      sizeof(struct event_record), part->events };
+		*ret_batch = (struct call_log_batch){CALL_LOG_EVENTS, part->nevents,
+						     sizeof(struct event_record), part->events};
 		return 0;
 	}
 	if (n == 0)
 		return 0;
 	if (n > part->per_batch)
 		n = part->per_batch;
-	*ret_batch = (struct call_log_batch){ CALL_LOG_CALLS, n, MADE_STRIDE,
-					      &part->records[part->next] };
+	*ret_batch =
+		(struct call_log_batch){CALL_LOG_CALLS, n, MADE_STRIDE, &part->records[part->next]};
 	part->next += n;
 	return 0;
 }
@@ -111,6 +112,6 @@ static inline void made_close(void *self)
 	part->closed++;
 }
 
-static const struct record_part_ops made_part_ops = { made_open, made_next, made_close };
+static const struct record_part_ops made_part_ops = {made_open, made_next, made_close};
 
 #endif /* BELAY_TESTS_MADE_CALLS_H */

@@ -15,8 +15,7 @@
 #define SECOND_LIFE_CALLS 10
 #define SURVIVORS_NS	  UINT64_C(10000000000)
 
-/* ---- creation ---------------------------------------------------------------------------------
- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 void rank_apply(struct rank_seat *seat, const struct work_plan *plan)
 {
@@ -56,8 +55,7 @@ void rank_destroy(struct rank_seat *seat)
 	seat->comm = NULL;
 }
 
-/* ---- one call ---------------------------------------------------------------------------------
- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -201,8 +199,7 @@ bool rank_call(struct rank_seat *seat, size_t count)
 	return rank_call_shaped(seat, &(struct call_shape){.count = count});
 }
 
-/* ---- passes -----------------------------------------------------------------------------------
- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static int note_failure(struct rank_seat *seat, int status)
 {
@@ -282,8 +279,7 @@ bool rank_work(struct rank_seat *seat, const struct work_plan *plan)
 	return well;
 }
 
-/* ---- verdict and second life ------------------------------------------------------------------
- */
+/* ---- verdict and second life ----------------------------------------------------------------- */
 
 void rank_await_verdict(struct rank_seat *seat)
 {
@@ -392,8 +388,7 @@ void rank_life(struct rank_seat *seat)
 	rank_end_of_life(seat, plan);
 }
 
-/* ---- the test's side --------------------------------------------------------------------------
- */
+/* ---- the test's side ------------------------------------------------------------------------- */
 
 void assert_all_well(const struct rank_group *group)
 {

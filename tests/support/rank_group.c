@@ -90,8 +90,7 @@ long rank_private_kib(void)
 }
 #endif
 
-/* ---- a rank's side ----------------------------------------------------------------------------
- */
+/* ---- a rank's side --------------------------------------------------------------------------- */
 
 void rank_complain(struct rank_seat *seat, const char *file, int line, const char *text, long got)
 {
@@ -234,8 +233,7 @@ static _Noreturn void be_a_process(const struct run *run, int index)
 	_exit(0);
 }
 
-/* ---- the test's side --------------------------------------------------------------------------
- */
+/* ---- the test's side ------------------------------------------------------------------------- */
 
 static void use_one_core(void)
 {

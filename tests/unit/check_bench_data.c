@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* belay-bench's own idea of a right result: conversions, the order of ranks, wrapping, -0 and NaN.
- */
+/* belay-bench's own idea of a right result: conversions, the order of ranks, wrapping, -0 and
+ * NaN. */
 #include <check.h>
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workload files: what is read, what is refused with which line, and outputs untouched on refusal.
- */
+/* Workload files: what is read, what is refused with which line, and outputs untouched on
+ * refusal. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

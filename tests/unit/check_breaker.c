@@ -4,7 +4,7 @@
 
 #include "runtime/outcome/breaker.h"
 
-#define MS UINT64_C(1000000)
+#define MS    UINT64_C(1000000)
 #define START (1000 * MS)
 
 static struct breaker breaker;

@@ -356,8 +356,8 @@ START_TEST(a_flipped_bit_loses_its_block_and_says_so)
 			ck_assert_uint_le(contents.damage[0].offset, at);
 			ck_assert_uint_gt(contents.damage[0].offset + contents.damage[0].bytes, at);
 		} else {
-			unnoticed++; /* a bit of zstd's that means nothing: then nothing may be lost
-				      */
+			unnoticed++; /* a bit of zstd's that means nothing: then nothing may be
+				      * lost */
 			ck_assert_uint_eq(records, log.ncalls + log.nevents);
 		}
 		/* What is missing is one block at the most, and counted exactly where the end is

@@ -6,6 +6,7 @@
 
 #define CAN(path) (1u << BELAY_PATH_##path)
 
+/* clang-format off */
 static const struct {
 	const char *rule;
 	uint8_t preference[4];
@@ -25,13 +26,15 @@ static const struct {
 	{ "nothing is usable", { BELAY_PATH_HOST, BELAY_PATH_RING }, 2, 0, BELAY_E_NO_PATH, 0 },
 	{ "nothing is allowed", { 0 }, 0, CAN(HOST), BELAY_E_NO_PATH, 0 },
 };
+/* clang-format on */
 
 START_TEST(the_choice_follows_the_rule)
 {
 	enum belay_path path = 0;
 	int status = choose_path(rows[_i].preference, rows[_i].count, rows[_i].usable, &path);
 
-	ck_assert_msg(status == rows[_i].status, "%s: %s", rows[_i].rule, belay_status_name(status));
+	ck_assert_msg(status == rows[_i].status, "%s: %s", rows[_i].rule,
+		      belay_status_name(status));
 	/* The row of a refused choice holds 0: the output must be untouched. */
 	ck_assert_msg(path == rows[_i].path, "%s: path %d", rows[_i].rule, (int)path);
 }
@@ -42,7 +45,8 @@ static Suite *suite(void)
 	Suite *s = suite_create("choose_path");
 	TCase *c = tcase_create("choose_path");
 
-	tcase_add_loop_test(c, the_choice_follows_the_rule, 0, (int)(sizeof(rows) / sizeof(rows[0])));
+	tcase_add_loop_test(c, the_choice_follows_the_rule, 0,
+			    (int)(sizeof(rows) / sizeof(rows[0])));
 	suite_add_tcase(s, c);
 	return s;
 }

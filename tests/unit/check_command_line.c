@@ -10,20 +10,20 @@ static const struct {
 	const char *text;
 	uint64_t value;
 } sizes[] = {
-	{ "0", 0 },
-	{ "14336", 14336 },
-	{ "1K", 1024 },
-	{ "2m", 2097152 },
-	{ "18446744073709551615", UINT64_MAX },
-	{ "18446744073709551616", REFUSED },
-	{ "18014398509481984K", REFUSED },
-	{ "", REFUSED },
-	{ "K", REFUSED },
-	{ "1KK", REFUSED },
-	{ "1G", REFUSED },
-	{ "-1", REFUSED },
-	{ " 1", REFUSED },
-	{ "1 ", REFUSED },
+	{"0", 0},
+	{"14336", 14336},
+	{"1K", 1024},
+	{"2m", 2097152},
+	{"18446744073709551615", UINT64_MAX},
+	{"18446744073709551616", REFUSED},
+	{"18014398509481984K", REFUSED},
+	{"", REFUSED},
+	{"K", REFUSED},
+	{"1KK", REFUSED},
+	{"1G", REFUSED},
+	{"-1", REFUSED},
+	{" 1", REFUSED},
+	{"1 ", REFUSED},
 };
 
 START_TEST(a_size_is_digits_and_perhaps_k_or_m)

@@ -6,9 +6,9 @@
 
 #include "tools/analyze/ctf_check.h"
 
-#define PACKET 256u
+#define PACKET	256u
 #define PACKETS 3u
-#define SIZE (PACKET * PACKETS)
+#define SIZE	(PACKET * PACKETS)
 
 static unsigned char bytes[SIZE];
 
@@ -94,12 +94,12 @@ static const struct {
 	unsigned size;
 	uint64_t value;
 } lies[] = {
-	{ "no magic number", PACKET, 4, 0 },
-	{ "larger than the file", PACKET + 56, 8, 1ull << 60 },
-	{ "no size at all", PACKET + 56, 8, 0 },
-	{ "not whole bytes", PACKET + 56, 8, PACKET * 8 + 1 },
-	{ "more content than packet", PACKET + 48, 8, PACKET * 8 + 8 },
-	{ "no room for its own head", PACKET + 48, 8, 8 },
+	{"no magic number", PACKET, 4, 0},
+	{"larger than the file", PACKET + 56, 8, 1ull << 60},
+	{"no size at all", PACKET + 56, 8, 0},
+	{"not whole bytes", PACKET + 56, 8, PACKET * 8 + 1},
+	{"more content than packet", PACKET + 48, 8, PACKET * 8 + 8},
+	{"no room for its own head", PACKET + 48, 8, 8},
 };
 
 START_TEST(a_packet_that_lies_ends_the_stream_before_it)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fault injection: the text's grammar, when a fault is due, and the faults that act on the process.
- */
+/* Fault injection: the text's grammar, when a fault is due, and the faults that act on the
+ * process. */
 #include "config.h"
 
 #include <check.h>
@@ -219,8 +219,8 @@ START_TEST(a_delay_lasts_at_least_its_time)
 }
 END_TEST
 
-/* Runs a fault in a child; returns how waitid() with `options` describes it, and the child to reap.
- */
+/* Runs a fault in a child; returns how waitid() with `options` describes it, and the child to
+ * reap. */
 static pid_t act_in_child(const char *text, int options, siginfo_t *ret_info)
 {
 	pid_t child = fork();
@@ -289,7 +289,8 @@ START_TEST(a_fault_of_a_rank_that_there_is_not_is_refused)
 {
 	struct faults faults;
 
-	ck_assert_int_eq(faults_parse("rank=1,seq=5,kind=drop;rank=*,seq=6,kind=drop", &faults, NULL), 0);
+	ck_assert_int_eq(
+		faults_parse("rank=1,seq=5,kind=drop;rank=*,seq=6,kind=drop", &faults, NULL), 0);
 	ck_assert_int_eq(faults_check_ranks(&faults, 2, NULL), 0);
 	ck_assert_int_eq(faults_check_ranks(&faults, 1, NULL), BELAY_E_SETTING);
 }

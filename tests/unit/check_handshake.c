@@ -43,10 +43,11 @@ END_TEST
 
 START_TEST(the_layout_is_the_same_on_every_machine)
 {
-	static const uint8_t head[48] = { 'b', 'e', 'l', 'a', 'y', 0, 0xf5, 0x0a, 1, 0, 0, 0, 100, 0, 0, 0,
-					  1, 0, 0, 0, 3, 0, 0, 0, 8, 0, 0, 0, 39, 0, 0, 0,
-					  0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11,
-					  0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11 };
+	static const uint8_t head[48] = {'b',  'e',  'l',  'a',	 'y',  0,    0xf5, 0x0a, 1,    0,
+					 0,    0,    100,  0,	 0,    0,    1,	   0,	 0,    0,
+					 3,    0,    0,	   0,	 8,    0,    0,	   0,	 39,   0,
+					 0,    0,    0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11,
+					 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11};
 	struct handshake_message message;
 	uint8_t bytes[HANDSHAKE_BYTES_MAX];
 
@@ -77,7 +78,7 @@ END_TEST
 START_TEST(every_truncation_and_extension_is_garbage_and_leaves_the_output)
 {
 	struct handshake_message in, out, before;
-	uint8_t bytes[HANDSHAKE_BYTES_MAX + 1] = { 0 };
+	uint8_t bytes[HANDSHAKE_BYTES_MAX + 1] = {0};
 	size_t n;
 
 	compose(&in);
@@ -103,8 +104,8 @@ START_TEST(every_flipped_bit_is_seen)
 	n = handshake_encode(&message, bytes);
 	for (size_t bit = 0; bit < 8 * n; bit++) {
 		/* Bytes 8 to 11 are the protocol's number: another protocol is no garbage. */
-		enum handshake_result expected = bit / 32 == 2 ? HANDSHAKE_OTHER_PROTOCOL
-							       : HANDSHAKE_GARBAGE;
+		enum handshake_result expected =
+			bit / 32 == 2 ? HANDSHAKE_OTHER_PROTOCOL : HANDSHAKE_GARBAGE;
 
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		ck_assert_msg(handshake_decode(bytes, n, &message) == expected, "bit %zu", bit);
@@ -129,15 +130,16 @@ END_TEST
 
 START_TEST(an_unknown_type_is_garbage)
 {
-	static const uint32_t types[] = { 0, 11, UINT32_MAX };
+	static const uint32_t types[] = {0, 11, UINT32_MAX};
 	struct handshake_message message;
 	uint8_t bytes[HANDSHAKE_BYTES_MAX];
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		compose(&message);
 		message.type = types[i];
-		ck_assert_int_eq(handshake_decode(bytes, handshake_encode(&message, bytes), &message),
-				 HANDSHAKE_GARBAGE);
+		ck_assert_int_eq(
+			handshake_decode(bytes, handshake_encode(&message, bytes), &message),
+			HANDSHAKE_GARBAGE);
 	}
 }
 END_TEST
@@ -162,26 +164,40 @@ START_TEST(of_another_protocol_only_the_first_48_bytes_are_read)
 END_TEST
 
 /* Changes one thing of a fitting HELLO; what the sender is then taken for. */
-enum change { NOTHING, SECRET, LIBRARY, NRANKS, RANK_NEGATIVE, RANK_HIGH, SETTINGS, CONTROL, REGION,
-	      TYPE_READY, TYPE_FAIL, SECRET_AND_SETTINGS };
+enum change {
+	NOTHING,
+	SECRET,
+	LIBRARY,
+	NRANKS,
+	RANK_NEGATIVE,
+	RANK_HIGH,
+	SETTINGS,
+	CONTROL,
+	REGION,
+	TYPE_READY,
+	TYPE_FAIL,
+	SECRET_AND_SETTINGS
+};
 
 static const struct {
 	enum change change;
 	enum handshake_sender sender;
 	const char *text;
 } rows[] = {
-	{ NOTHING, HANDSHAKE_MEMBER, "" },
-	{ SECRET, HANDSHAKE_STRANGER, "" },
-	{ SECRET_AND_SETTINGS, HANDSHAKE_STRANGER, "" },
-	{ LIBRARY, HANDSHAKE_MISFIT, "version 0.1.0 (handshake 1) on rank 0 and version 1.2.3 (handshake 1) on rank 3" },
-	{ NRANKS, HANDSHAKE_MISFIT, "8 ranks on rank 0 and 4 on rank 3" },
-	{ RANK_NEGATIVE, HANDSHAKE_MISFIT, "rank -1 (pid 123456) joined a world of 8 ranks, 0 to 7" },
-	{ RANK_HIGH, HANDSHAKE_MISFIT, "rank 8 (pid 123456) joined a world of 8 ranks, 0 to 7" },
-	{ SETTINGS, HANDSHAKE_MISFIT, "between rank 0 and rank 3: BELAY_LATE_MS: 10 against 20" },
-	{ CONTROL, HANDSHAKE_MISFIT, "65536 + 1099511627776 bytes on rank 0 and 1 + 1099511627776 on rank 3" },
-	{ REGION, HANDSHAKE_MISFIT, "65536 + 1099511627776 bytes on rank 0 and 65536 + 2 on rank 3" },
-	{ TYPE_READY, HANDSHAKE_STRANGER, "" },
-	{ TYPE_FAIL, HANDSHAKE_MEMBER, "" },
+	{NOTHING, HANDSHAKE_MEMBER, ""},
+	{SECRET, HANDSHAKE_STRANGER, ""},
+	{SECRET_AND_SETTINGS, HANDSHAKE_STRANGER, ""},
+	{LIBRARY, HANDSHAKE_MISFIT,
+	 "version 0.1.0 (handshake 1) on rank 0 and version 1.2.3 (handshake 1) on rank 3"},
+	{NRANKS, HANDSHAKE_MISFIT, "8 ranks on rank 0 and 4 on rank 3"},
+	{RANK_NEGATIVE, HANDSHAKE_MISFIT, "rank -1 (pid 123456) joined a world of 8 ranks, 0 to 7"},
+	{RANK_HIGH, HANDSHAKE_MISFIT, "rank 8 (pid 123456) joined a world of 8 ranks, 0 to 7"},
+	{SETTINGS, HANDSHAKE_MISFIT, "between rank 0 and rank 3: BELAY_LATE_MS: 10 against 20"},
+	{CONTROL, HANDSHAKE_MISFIT,
+	 "65536 + 1099511627776 bytes on rank 0 and 1 + 1099511627776 on rank 3"},
+	{REGION, HANDSHAKE_MISFIT, "65536 + 1099511627776 bytes on rank 0 and 65536 + 2 on rank 3"},
+	{TYPE_READY, HANDSHAKE_STRANGER, ""},
+	{TYPE_FAIL, HANDSHAKE_MEMBER, ""},
 };
 
 static void apply(enum change change, struct handshake_message *message)
@@ -234,11 +250,13 @@ START_TEST(another_protocol_is_a_misfit_only_with_the_secret)
 	compose(&own);
 	compose(&message);
 	message.protocol = 2;
-	ck_assert_int_eq(handshake_verify(&own, &message, HANDSHAKE_OTHER_PROTOCOL, text, sizeof(text)),
-			 HANDSHAKE_MISFIT);
+	ck_assert_int_eq(
+		handshake_verify(&own, &message, HANDSHAKE_OTHER_PROTOCOL, text, sizeof(text)),
+		HANDSHAKE_MISFIT);
 	message.secret[0] ^= 1;
-	ck_assert_int_eq(handshake_verify(&own, &message, HANDSHAKE_OTHER_PROTOCOL, text, sizeof(text)),
-			 HANDSHAKE_STRANGER);
+	ck_assert_int_eq(
+		handshake_verify(&own, &message, HANDSHAKE_OTHER_PROTOCOL, text, sizeof(text)),
+		HANDSHAKE_STRANGER);
 	ck_assert_int_eq(handshake_verify(&own, &own, HANDSHAKE_GARBAGE, text, sizeof(text)),
 			 HANDSHAKE_STRANGER);
 }

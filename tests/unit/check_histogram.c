@@ -8,7 +8,7 @@ static struct histogram histogram;
 
 static void setup(void)
 {
-	histogram = (struct histogram){ 0 };
+	histogram = (struct histogram){0};
 }
 
 START_TEST(nothing_gives_zero)

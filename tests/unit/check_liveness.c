@@ -5,13 +5,14 @@
 #include "runtime/belay.h"
 #include "runtime/outcome/liveness.h"
 
-#define MS UINT64_C(1000000)
-#define LATE (10 * MS)
-#define GRACE (2 * MS)
+#define MS	UINT64_C(1000000)
+#define LATE	(10 * MS)
+#define GRACE	(2 * MS)
 #define GIVE_UP (60 * MS)
-#define START (100 * MS)
+#define START	(100 * MS)
 
-/* Rank 0 of three waits since START for the input of rank 2 in turn 5; rank 1 is where rank 0 is. */
+/* Rank 0 of three waits since START for the input of rank 2 in turn 5; rank 1 is where rank 0
+ * is. */
 static struct outcome_view waiting_for_rank_2(uint64_t waited)
 {
 	return (struct outcome_view){
@@ -24,8 +25,11 @@ static struct outcome_view waiting_for_rank_2(uint64_t waited)
 		.late_ns = LATE,
 		.grace_ns = GRACE,
 		.give_up_ns = GIVE_UP,
-		.progress = { .nranks = 3, .donation = true, .staged = { 5, 5, 4 },
-			      .pushed = { 5, 5, 4 }, .done = { 4, 4, 4 } },
+		.progress = {.nranks = 3,
+			     .donation = true,
+			     .staged = {5, 5, 4},
+			     .pushed = {5, 5, 4},
+			     .done = {4, 4, 4}},
 	};
 }
 
@@ -44,7 +48,7 @@ static enum outcome_action_kind decide(const struct outcome_view *view)
 	return outcome_decide(view).kind;
 }
 
-/* ---- late ------------------------------------------------------------------------------------- */
+/* ---- late ------------------------------------------------------------------------------------ */
 
 START_TEST(before_the_soft_deadline_nothing_is_done)
 {
@@ -107,7 +111,7 @@ START_TEST(there_is_no_root_when_all_have_sent)
 }
 END_TEST
 
-/* ---- lost ------------------------------------------------------------------------------------- */
+/* ---- lost ------------------------------------------------------------------------------------ */
 
 START_TEST(a_lost_write_is_rescued_after_soft_deadline_and_grace)
 {
@@ -177,7 +181,7 @@ START_TEST(a_member_that_died_calls_for_a_new_attempt_without_it)
 }
 END_TEST
 
-/* ---- dead ------------------------------------------------------------------------------------- */
+/* ---- dead ------------------------------------------------------------------------------------ */
 
 START_TEST(a_dead_rank_that_staged_is_rescued_at_once)
 {
@@ -239,7 +243,7 @@ START_TEST(a_rank_that_has_left_is_buried_when_it_is_waited_for)
 }
 END_TEST
 
-/* ---- the hard deadline ------------------------------------------------------------------------ */
+/* ---- the hard deadline ----------------------------------------------------------------------- */
 
 START_TEST(the_hard_deadline_proposes_and_blames_the_root)
 {
@@ -291,7 +295,7 @@ START_TEST(nobody_is_blamed_while_the_own_thread_has_not_seen_that_all_is_here)
 }
 END_TEST
 
-/* ---- mismatch, abort -------------------------------------------------------------------------- */
+/* ---- mismatch, abort ------------------------------------------------------------------------- */
 
 static struct outcome_view with_a_mismatch(uint64_t age)
 {
@@ -350,7 +354,7 @@ START_TEST(an_abort_proposes_whatever_goes_on)
 }
 END_TEST
 
-/* ---- standing words --------------------------------------------------------------------------- */
+/* ---- standing words -------------------------------------------------------------------------- */
 
 START_TEST(a_proposal_that_stands_is_settled_before_anything_else)
 {

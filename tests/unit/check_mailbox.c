@@ -9,7 +9,7 @@
 
 static struct mailbox mailbox;
 
-static const struct stuck_turn stuck = { .phase = WAIT_INPUTS, .turn = TURN, .missing = 6 };
+static const struct stuck_turn stuck = {.phase = WAIT_INPUTS, .turn = TURN, .missing = 6};
 
 /* A mailbox in a state, got there by its own functions. */
 static void bring_to(enum mailbox_state state)
@@ -44,11 +44,11 @@ static const struct {
 	enum mailbox_state from, asked, abandoned, released;
 	int cleared; /* -1: never done */
 } moves[] = {
-	{ MAILBOX_IDLE, MAILBOX_IDLE, MAILBOX_IDLE, MAILBOX_IDLE, MAILBOX_IDLE },
-	{ MAILBOX_STUCK, MAILBOX_ASKED, MAILBOX_STUCK, MAILBOX_STUCK, MAILBOX_IDLE },
-	{ MAILBOX_ASKED, MAILBOX_ASKED, MAILBOX_ABANDONED, MAILBOX_ASKED, MAILBOX_IDLE },
-	{ MAILBOX_ABANDONED, MAILBOX_ABANDONED, MAILBOX_ABANDONED, MAILBOX_RELEASED, -1 },
-	{ MAILBOX_RELEASED, MAILBOX_RELEASED, MAILBOX_RELEASED, MAILBOX_RELEASED, MAILBOX_IDLE },
+	{MAILBOX_IDLE, MAILBOX_IDLE, MAILBOX_IDLE, MAILBOX_IDLE, MAILBOX_IDLE},
+	{MAILBOX_STUCK, MAILBOX_ASKED, MAILBOX_STUCK, MAILBOX_STUCK, MAILBOX_IDLE},
+	{MAILBOX_ASKED, MAILBOX_ASKED, MAILBOX_ABANDONED, MAILBOX_ASKED, MAILBOX_IDLE},
+	{MAILBOX_ABANDONED, MAILBOX_ABANDONED, MAILBOX_ABANDONED, MAILBOX_RELEASED, -1},
+	{MAILBOX_RELEASED, MAILBOX_RELEASED, MAILBOX_RELEASED, MAILBOX_RELEASED, MAILBOX_IDLE},
 };
 
 START_TEST(asking_moves_only_a_stuck_thread)
@@ -111,7 +111,7 @@ START_TEST(another_turn_is_neither_asked_for_nor_released)
 }
 END_TEST
 
-static const enum wait_phase without_output[] = { WAIT_COMMIT, WAIT_VERDICT };
+static const enum wait_phase without_output[] = {WAIT_COMMIT, WAIT_VERDICT};
 
 START_TEST(a_wait_without_output_is_not_asked_for_any)
 {

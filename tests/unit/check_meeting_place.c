@@ -46,11 +46,18 @@ START_TEST(an_id_with_any_bit_changed_is_refused)
 }
 END_TEST
 
-static const char *const variables[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-					 "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-					 "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT" };
+static const char *const variables[] = {"RANK",
+					"WORLD_SIZE",
+					"LOCAL_RANK",
+					"LOCAL_WORLD_SIZE",
+					"GROUP_WORLD_SIZE",
+					"MASTER_ADDR",
+					"MASTER_PORT",
+					"TORCHELASTIC_RUN_ID",
+					"TORCHELASTIC_RESTART_COUNT"};
 
 /* Values in the order of the names above; NULL: not set. */
+/* clang-format off */
 static const struct {
 	const char *rule;
 	const char *value[9];
@@ -96,12 +103,13 @@ static const struct {
 	{ "bad count of restarts", { "3", "4", NULL, NULL, NULL, NULL, NULL, NULL, "x" }, "j", BELAY_E_SETTING,
 	  "TORCHELASTIC_RESTART_COUNT is 'x'" },
 };
+/* clang-format on */
 
 START_TEST(the_environment_is_read_as_launchers_set_it)
 {
-	struct cause_config config = { .level = BELAY_LOG_OFF, .rank = -1 };
+	struct cause_config config = {.level = BELAY_LOG_OFF, .rank = -1};
 	struct cause_chain *causes = cause_chain_create(&config);
-	struct environment_id id = { .rank = -7, .nranks = -7 };
+	struct environment_id id = {.rank = -7, .nranks = -7};
 	char text[512];
 	int status;
 
@@ -112,10 +120,11 @@ START_TEST(the_environment_is_read_as_launchers_set_it)
 	}
 	status = environment_id_read(rows[_i].job, &id, causes);
 	cause_newest(causes, text, sizeof(text));
-	ck_assert_msg(status == rows[_i].status, "%s: %s: %s", rows[_i].rule, belay_status_name(status),
-		      text);
+	ck_assert_msg(status == rows[_i].status, "%s: %s: %s", rows[_i].rule,
+		      belay_status_name(status), text);
 	if (status) {
-		ck_assert_msg(strstr(text, rows[_i].expected) != NULL, "%s: %s", rows[_i].rule, text);
+		ck_assert_msg(strstr(text, rows[_i].expected) != NULL, "%s: %s", rows[_i].rule,
+			      text);
 		ck_assert_int_eq(id.rank, -7);
 		ck_assert_int_eq(id.nranks, -7);
 	} else {
@@ -130,7 +139,7 @@ END_TEST
 
 START_TEST(a_name_that_is_too_long_is_refused_and_not_cut)
 {
-	struct cause_config config = { .level = BELAY_LOG_OFF, .rank = -1 };
+	struct cause_config config = {.level = BELAY_LOG_OFF, .rank = -1};
 	struct cause_chain *causes = cause_chain_create(&config);
 	struct environment_id id;
 	char job[2000];

@@ -28,10 +28,9 @@ static void add_part(uint32_t rank, uint64_t first, uint64_t last)
 {
 	struct rank_stream *stream = &streams[rank];
 
-	made[nparts] = (struct made_part){ .records = &records[first - 1],
-					   .count = last + 1 - first,
-					   .per_batch = 3 };
-	parts[nparts] = (struct record_part){ &made_part_ops, &made[nparts], first, 0, 0, 0, NULL };
+	made[nparts] = (struct made_part){
+		.records = &records[first - 1], .count = last + 1 - first, .per_batch = 3};
+	parts[nparts] = (struct record_part){&made_part_ops, &made[nparts], first, 0, 0, 0, NULL};
 	if (!stream->parts)
 		stream->parts = &parts[nparts];
 	stream->rank = rank;
@@ -121,8 +120,7 @@ static int count_event(void *user, uint32_t rank, const struct event_record *eve
 
 START_TEST(events_are_told_with_their_rank)
 {
-	static const struct event_record events[2] = { { .kind = EVENT_LATE },
-						       { .kind = EVENT_LATE } };
+	static const struct event_record events[2] = {{.kind = EVENT_LATE}, {.kind = EVENT_LATE}};
 
 	add_part(2, 1, 5);
 	made[0].events = events;
@@ -138,7 +136,7 @@ END_TEST
 START_TEST(windows_that_differ_are_joined_by_seq)
 {
 	struct rank_stream joined[3];
-	struct merge merge = { .nranks = MADE_RANKS, .streams = joined, .nstreams = 3 };
+	struct merge merge = {.nranks = MADE_RANKS, .streams = joined, .nstreams = 3};
 	struct call_row row;
 	uint64_t seq = 9;
 
@@ -172,7 +170,7 @@ END_TEST
 
 START_TEST(no_parts_give_no_rows)
 {
-	struct merge merge = { .nranks = 2, .streams = streams, .nstreams = 0 };
+	struct merge merge = {.nranks = 2, .streams = streams, .nstreams = 0};
 	struct call_row row;
 
 	ck_assert_int_eq(merge_start(&merge), 0);

@@ -11,19 +11,19 @@ static const struct {
 	uint32_t signatures[5];
 	int culprit;
 } rows[] = {
-	{ "nobody is known", 3, 0, { 1, 2, 3 }, -1 },
-	{ "all agree", 3, 7, { 9, 9, 9 }, -1 },
-	{ "one alone", 1, 1, { 9 }, -1 },
-	{ "the last is odd", 3, 7, { 9, 9, 8 }, 2 },
-	{ "the first is odd", 3, 7, { 8, 9, 9 }, 0 },
-	{ "of two the second is called odd", 2, 3, { 8, 9 }, 1 },
-	{ "the lowest of two odd ones", 5, 31, { 9, 8, 9, 7, 9 }, 1 },
-	{ "no majority: the first that differs from rank 0", 4, 15, { 9, 9, 8, 8 }, 2 },
-	{ "all differ", 3, 7, { 1, 2, 3 }, 1 },
-	{ "just half is no majority", 4, 15, { 8, 9, 9, 7 }, 1 },
-	{ "what an absent rank signed does not count", 3, 6, { 8, 9, 9 }, -1 },
-	{ "without rank 0 the lowest known one is right", 3, 6, { 9, 8, 9 }, 2 },
-	{ "only one is known", 3, 2, { 9, 8, 9 }, -1 },
+	{"nobody is known", 3, 0, {1, 2, 3}, -1},
+	{"all agree", 3, 7, {9, 9, 9}, -1},
+	{"one alone", 1, 1, {9}, -1},
+	{"the last is odd", 3, 7, {9, 9, 8}, 2},
+	{"the first is odd", 3, 7, {8, 9, 9}, 0},
+	{"of two the second is called odd", 2, 3, {8, 9}, 1},
+	{"the lowest of two odd ones", 5, 31, {9, 8, 9, 7, 9}, 1},
+	{"no majority: the first that differs from rank 0", 4, 15, {9, 9, 8, 8}, 2},
+	{"all differ", 3, 7, {1, 2, 3}, 1},
+	{"just half is no majority", 4, 15, {8, 9, 9, 7}, 1},
+	{"what an absent rank signed does not count", 3, 6, {8, 9, 9}, -1},
+	{"without rank 0 the lowest known one is right", 3, 6, {9, 8, 9}, 2},
+	{"only one is known", 3, 2, {9, 8, 9}, -1},
 };
 
 START_TEST(the_odd_rank_is_found)

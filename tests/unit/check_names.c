@@ -10,7 +10,7 @@ static const struct {
 	int in_header;
 	const char *name;
 } rows[] = {
-#define BELAY_STATUS(value, name, class_, text, advice) { value, BELAY_##name, "BELAY_" #name },
+#define BELAY_STATUS(value, name, class_, text, advice) {value, BELAY_##name, "BELAY_" #name},
 #include "runtime/status.def"
 #undef BELAY_STATUS
 };
@@ -28,7 +28,7 @@ START_TEST(unknown_numbers_have_a_name_too)
 	ck_assert_str_eq(belay_status_name(12345), "unknown status");
 	ck_assert_str_eq(belay_dtype_name((enum belay_dtype)0), "unknown");
 	ck_assert_str_eq(belay_path_name((enum belay_path)99), "unknown");
-	ck_assert_uint_eq(belay_dtype_bytes((enum belay_dtype)-1), 0);
+	ck_assert_uint_eq(belay_dtype_bytes((enum belay_dtype) - 1), 0);
 }
 END_TEST
 
@@ -37,7 +37,8 @@ static Suite *suite(void)
 	Suite *s = suite_create("names");
 	TCase *c = tcase_create("names");
 
-	tcase_add_loop_test(c, status_list_and_header_agree, 0, (int)(sizeof(rows) / sizeof(rows[0])));
+	tcase_add_loop_test(c, status_list_and_header_agree, 0,
+			    (int)(sizeof(rows) / sizeof(rows[0])));
 	tcase_add_test(c, unknown_numbers_have_a_name_too);
 	suite_add_tcase(s, c);
 	return s;

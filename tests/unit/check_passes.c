@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes by marks and by what repeats; passes that are not whole do not count for the calls of a pass. */
+/* Passes by marks and by what repeats; passes that are not whole do not count for the calls of a
+ * pass. */
 #include <check.h>
 
 #include "tests/support/made_calls.h"
@@ -18,7 +19,7 @@ static int keep(void *user, const struct pass_facts *pass)
 
 static void start(struct passes *passes, enum pass_by by)
 {
-	struct pass_rule rule = { .by = by };
+	struct pass_rule rule = {.by = by};
 
 	passes_init(passes, &rule);
 	passes->ended = keep;
@@ -72,7 +73,7 @@ END_TEST
 
 START_TEST(a_last_pass_without_its_end_mark_is_not_whole)
 {
-	struct event_record end = { .kind = EVENT_PASS_END, .pass = 2 };
+	struct event_record end = {.kind = EVENT_PASS_END, .pass = 2};
 	struct passes passes;
 
 	start(&passes, PASS_BY_MARKS);
@@ -130,20 +131,20 @@ static const struct {
 	uint64_t first_seq;
 	uint64_t period;
 } repetitions[] = {
-	{ "two sizes in turn", "abababab", PASS_BY_PERIOD, 100, 2 },
-	{ "a cut at the end", "abcabcabca", PASS_BY_PERIOD, 100, 3 },
-	{ "the shortest wins", "aabaabaabaab", PASS_BY_PERIOD, 100, 3 },
-	{ "all alike", "aaaaaaaa", PASS_BY_NOTHING, 0, 0 },
-	{ "nothing repeats", "abcdefgh", PASS_BY_NOTHING, 0, 0 },
-	{ "once is no repetition", "abcdabc", PASS_BY_NOTHING, 0, 0 },
-	{ "a warm-up of its own", "xyzabababababab", PASS_BY_PERIOD, 103, 2 },
-	{ "too short to tell", "aba", PASS_BY_NOTHING, 0, 0 },
-	{ "no calls", "", PASS_BY_NOTHING, 0, 0 },
+	{"two sizes in turn", "abababab", PASS_BY_PERIOD, 100, 2},
+	{"a cut at the end", "abcabcabca", PASS_BY_PERIOD, 100, 3},
+	{"the shortest wins", "aabaabaabaab", PASS_BY_PERIOD, 100, 3},
+	{"all alike", "aaaaaaaa", PASS_BY_NOTHING, 0, 0},
+	{"nothing repeats", "abcdefgh", PASS_BY_NOTHING, 0, 0},
+	{"once is no repetition", "abcdabc", PASS_BY_NOTHING, 0, 0},
+	{"a warm-up of its own", "xyzabababababab", PASS_BY_PERIOD, 103, 2},
+	{"too short to tell", "aba", PASS_BY_NOTHING, 0, 0},
+	{"no calls", "", PASS_BY_NOTHING, 0, 0},
 };
 
 START_TEST(without_marks_what_repeats_is_a_pass)
 {
-	uint64_t signatures[32] = { 0 };
+	uint64_t signatures[32] = {0};
 	size_t scratch[32];
 	size_t n = strlen(repetitions[_i].calls);
 	struct pass_rule rule;

@@ -23,7 +23,7 @@ static struct cause_chain *causes;
 
 static void setup(void)
 {
-	struct cause_config config = { .level = BELAY_LOG_OFF, .rank = -1 };
+	struct cause_config config = {.level = BELAY_LOG_OFF, .rank = -1};
 
 	causes = cause_chain_create(&config);
 }
@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(a_file_size_limit_is_an_error_that_names_both_numbers)
 {
-	struct rlimit limit = { .rlim_cur = 65536, .rlim_max = 65536 };
+	struct rlimit limit = {.rlim_cur = 65536, .rlim_max = 65536};
 	int fd = -1;
 
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -139,9 +139,9 @@ static void ignore(int signal_number)
 /* Signals come faster than a whole step of the reservation takes. */
 START_TEST(signals_do_not_stop_a_reservation)
 {
-	struct sigaction action = { .sa_handler = ignore };
-	struct itimerval often = { .it_interval = { .tv_usec = 100 }, .it_value = { .tv_usec = 100 } };
-	struct itimerval never = { .it_value = { .tv_usec = 0 } };
+	struct sigaction action = {.sa_handler = ignore};
+	struct itimerval often = {.it_interval = {.tv_usec = 100}, .it_value = {.tv_usec = 100}};
+	struct itimerval never = {.it_value = {.tv_usec = 0}};
 	size_t bytes = (size_t)8 << 20;
 	int fd = -1, status;
 
@@ -157,7 +157,7 @@ END_TEST
 
 START_TEST(no_descriptor_left_is_an_error)
 {
-	struct rlimit before, none = { 0 };
+	struct rlimit before, none = {0};
 	int fd = -7, status, lowered, raised;
 
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -198,7 +198,8 @@ START_TEST(impossible_sizes_are_refused)
 
 	ck_assert_int_eq(shared_memory_create("t", 0, 0, 0, &fd, causes), BELAY_E_ARGUMENT);
 	ck_assert_int_eq(shared_memory_create("t", SIZE_MAX, 0, 0, &fd, causes), BELAY_E_ARGUMENT);
-	ck_assert_int_eq(shared_memory_create("t", 4096, 1024, 2048, &fd, causes), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(shared_memory_create("t", 4096, 1024, 2048, &fd, causes),
+			 BELAY_E_ARGUMENT);
 	ck_assert_int_eq(fd, -7);
 }
 END_TEST

@@ -12,10 +12,10 @@ static struct made_row row;
 
 static void setup(void)
 {
-	struct pass_rule rule = { .by = PASS_BY_MARKS };
+	struct pass_rule rule = {.by = PASS_BY_MARKS};
 
-	ck_assert_int_eq(summary_init(&summary, "id", MADE_RANKS, mask_of(MADE_RANKS), &rule, &arena),
-			 0);
+	ck_assert_int_eq(
+		summary_init(&summary, "id", MADE_RANKS, mask_of(MADE_RANKS), &rule, &arena), 0);
 }
 
 static void teardown(void)
@@ -205,8 +205,8 @@ END_TEST
 
 START_TEST(an_event_names_the_root_alone_whether_it_comes_first_or_last)
 {
-	struct event_record event = { .kind = EVENT_LATE, .seq = 7, .pass = 1, .peer = 2,
-				      .duration_ns = 10000000 };
+	struct event_record event = {
+		.kind = EVENT_LATE, .seq = 7, .pass = 1, .peer = 2, .duration_ns = 10000000};
 
 	if (_i == 0)
 		add_event(0, event);
@@ -237,7 +237,7 @@ static void add_rescued(uint64_t seq)
 
 START_TEST(a_lost_write_is_a_rescue_and_nobody_is_late)
 {
-	struct event_record begin = { .kind = EVENT_RESCUE_BEGIN, .seq = 500, .pass = 50, .peer = 3 };
+	struct event_record begin = {.kind = EVENT_RESCUE_BEGIN, .seq = 500, .pass = 50, .peer = 3};
 	const struct summary_rescue *one;
 
 	add_rescued(500);
@@ -258,9 +258,12 @@ END_TEST
 
 START_TEST(a_rescue_that_only_events_tell_of_counts_too)
 {
-	struct event_record end = { .kind = EVENT_RESCUE_END, .seq = 9, .mask = 4, .duration_ns = 77,
-				    .path = BELAY_PATH_RING };
-	struct event_record failed = { .kind = EVENT_RESCUE_END, .seq = 10, .mask = 4, .status = -1 };
+	struct event_record end = {.kind = EVENT_RESCUE_END,
+				   .seq = 9,
+				   .mask = 4,
+				   .duration_ns = 77,
+				   .path = BELAY_PATH_RING};
+	struct event_record failed = {.kind = EVENT_RESCUE_END, .seq = 10, .mask = 4, .status = -1};
 	const struct summary_rescue *one;
 
 	add_event(1, end);
@@ -324,7 +327,8 @@ START_TEST(a_digest_outside_the_majority_names_its_rank)
 	}
 	add_row();
 	made_row(&row, 6);
-	/* A tie of two and two: those that differ from the lowest rank. No digest, no part in it. */
+	/* A tie of two and two: those that differ from the lowest rank. No digest, no part in
+	 * it. */
 	for (uint32_t rank = 0; rank < 4; rank++) {
 		row.ranks[rank].record.flags = CALL_DIGEST;
 		row.ranks[rank].record.digest = rank % 2;
@@ -340,8 +344,12 @@ END_TEST
 
 START_TEST(a_verdict_comes_from_its_event_and_is_the_same_on_all)
 {
-	struct event_record event = { .kind = EVENT_VERDICT, .seq = 5000, .pass = 41, .peer = 2,
-				      .cause = BELAY_CAUSE_PEER_LOST, .text = "rank 2 died" };
+	struct event_record event = {.kind = EVENT_VERDICT,
+				     .seq = 5000,
+				     .pass = 41,
+				     .peer = 2,
+				     .cause = BELAY_CAUSE_PEER_LOST,
+				     .text = "rank 2 died"};
 
 	made_row(&row, 5000);
 	row.ranks[0].record.status = BELAY_E_PEER_LOST;
@@ -389,7 +397,8 @@ static int count_items(void *user, const struct timeline_item *item)
 	return 0;
 }
 
-/* For a sanitizer: whatever stands in a file of the right form, nothing is read or written outside. */
+/* For a sanitizer: whatever stands in a file of the right form, nothing is read or written
+ * outside. */
 START_TEST(records_of_nonsense_are_survived)
 {
 	struct timeline timeline;

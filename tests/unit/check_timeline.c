@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thing told by several ranks is one item; items come in the order of time, however many there are. */
+/* One thing told by several ranks is one item; items come in the order of time, however many
+ * there are. */
 #include <check.h>
 
 #include "tests/support/made_calls.h"
@@ -34,8 +35,11 @@ static void teardown(void)
 
 START_TEST(what_several_ranks_tell_is_one_item)
 {
-	struct event_record event = { .kind = EVENT_VERDICT, .seq = 9, .peer = 2, .time_ns = 50,
-				      .cause = BELAY_CAUSE_PEER_LOST };
+	struct event_record event = {.kind = EVENT_VERDICT,
+				     .seq = 9,
+				     .peer = 2,
+				     .time_ns = 50,
+				     .cause = BELAY_CAUSE_PEER_LOST};
 
 	ck_assert_int_eq(timeline_note_event(&timeline, 0, &event), 0);
 	event.time_ns = 40;
@@ -50,8 +54,8 @@ END_TEST
 
 START_TEST(a_rescue_by_record_and_by_event_is_one_item)
 {
-	struct event_record event = { .kind = EVENT_RESCUE_END, .seq = 3, .time_ns = 50, .mask = 1,
-				      .duration_ns = 100 };
+	struct event_record event = {
+		.kind = EVENT_RESCUE_END, .seq = 3, .time_ns = 50, .mask = 1, .duration_ns = 100};
 	struct made_row row;
 
 	made_row(&row, 3);
@@ -71,8 +75,8 @@ END_TEST
 
 START_TEST(the_time_of_a_rescue_is_that_of_the_records_as_in_the_summary)
 {
-	struct event_record event = { .kind = EVENT_RESCUE_END, .seq = 3, .time_ns = 50, .mask = 1,
-				      .duration_ns = 5000 };
+	struct event_record event = {
+		.kind = EVENT_RESCUE_END, .seq = 3, .time_ns = 50, .mask = 1, .duration_ns = 5000};
 	struct made_row row;
 
 	made_row(&row, 3);
@@ -91,7 +95,7 @@ START_TEST(a_long_timeline_is_sorted_and_complete)
 {
 	/* Two sources, one 1000 items behind the other. */
 	for (uint64_t i = 0; i < 50000; i++) {
-		struct timeline_item item = { .kind = TIMELINE_LATE, .seq = i, .time_ns = i * 10 };
+		struct timeline_item item = {.kind = TIMELINE_LATE, .seq = i, .time_ns = i * 10};
 
 		ck_assert_int_eq(timeline_note(&timeline, &item), 0);
 		if (i < 1000)

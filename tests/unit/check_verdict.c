@@ -6,17 +6,17 @@
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof((rows)[0])))
 
-/* ---- the words -------------------------------------------------------------------------------- */
+/* ---- the words ------------------------------------------------------------------------------- */
 
 static const struct {
 	enum verdict_state state;
 	uint64_t turn;
 	unsigned proposer;
 } words[] = {
-	{ VERDICT_NONE, 0, 0 },
-	{ VERDICT_PROPOSED, 1, 63 },
-	{ VERDICT_DECIDED, UINT64_C(1) << 32, 7 },
-	{ VERDICT_WITHDRAWN, VERDICT_TURN_MAX, 0 },
+	{VERDICT_NONE, 0, 0},
+	{VERDICT_PROPOSED, 1, 63},
+	{VERDICT_DECIDED, UINT64_C(1) << 32, 7},
+	{VERDICT_WITHDRAWN, VERDICT_TURN_MAX, 0},
 };
 
 START_TEST(a_verdict_word_keeps_its_three_parts)
@@ -54,11 +54,11 @@ START_TEST(rescue_words_grow_with_turn_and_attempt)
 }
 END_TEST
 
-/* ---- progress --------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 /* Three ranks; unset words are 0. */
-static const struct progress alive = { .nranks = 3, .donation = true,
-				       .staged = { 5, 5, 5 }, .done = { 5, 4, 4 } };
+static const struct progress alive = {
+	.nranks = 3, .donation = true, .staged = {5, 5, 5}, .done = {5, 4, 4}};
 
 static struct progress with_dead(uint64_t dead, uint64_t staged, bool donation)
 {
@@ -116,13 +116,13 @@ static const struct {
 	uint64_t turn;
 	int lacks;
 } lacking[] = {
-	{ "nobody is dead", 0, 0, true, 9, -1 },
-	{ "it has staged the turn", 4, 5, true, 5, -1 },
-	{ "it has not staged the next", 4, 5, true, 6, 2 },
-	{ "done counts as staged", 4, 0, true, 4, -1 },
-	{ "nobody can read what it staged", 4, 5, false, 5, 2 },
-	{ "nobody can read it though it was done", 4, 5, false, 4, 2 },
-	{ "the lowest of several", 6, 5, true, 6, 1 },
+	{"nobody is dead", 0, 0, true, 9, -1},
+	{"it has staged the turn", 4, 5, true, 5, -1},
+	{"it has not staged the next", 4, 5, true, 6, 2},
+	{"done counts as staged", 4, 0, true, 4, -1},
+	{"nobody can read what it staged", 4, 5, false, 5, 2},
+	{"nobody can read it though it was done", 4, 5, false, 4, 2},
+	{"the lowest of several", 6, 5, true, 6, 1},
 };
 
 START_TEST(a_turn_lacks_a_dead_rank_that_has_not_staged_it)
@@ -135,7 +135,7 @@ START_TEST(a_turn_lacks_a_dead_rank_that_has_not_staged_it)
 }
 END_TEST
 
-/* ---- the diagram ------------------------------------------------------------------------------ */
+/* ---- the diagram ----------------------------------------------------------------------------- */
 
 static const struct {
 	const char *rule;
@@ -143,12 +143,12 @@ static const struct {
 	uint64_t stands, turn;
 	bool may;
 } proposals[] = {
-	{ "over nothing", VERDICT_NONE, 0, 1, true },
-	{ "above a withdrawn one", VERDICT_WITHDRAWN, 4, 5, true },
-	{ "the withdrawn one again", VERDICT_WITHDRAWN, 4, 4, false },
-	{ "below a withdrawn one", VERDICT_WITHDRAWN, 4, 3, false },
-	{ "over another proposal", VERDICT_PROPOSED, 4, 5, false },
-	{ "over a decided one", VERDICT_DECIDED, 4, 5, false },
+	{"over nothing", VERDICT_NONE, 0, 1, true},
+	{"above a withdrawn one", VERDICT_WITHDRAWN, 4, 5, true},
+	{"the withdrawn one again", VERDICT_WITHDRAWN, 4, 4, false},
+	{"below a withdrawn one", VERDICT_WITHDRAWN, 4, 3, false},
+	{"over another proposal", VERDICT_PROPOSED, 4, 5, false},
+	{"over a decided one", VERDICT_DECIDED, 4, 5, false},
 };
 
 START_TEST(a_proposal_takes_only_the_ways_of_the_diagram)
@@ -178,7 +178,7 @@ START_TEST(a_proposal_is_withdrawn_when_all_are_done_and_keeps_its_turn)
 }
 END_TEST
 
-/* ---- the commit ------------------------------------------------------------------------------- */
+/* ---- the commit ------------------------------------------------------------------------------ */
 
 static const struct {
 	const char *rule;
@@ -186,16 +186,16 @@ static const struct {
 	uint64_t stands, turn; /* all are done with 4, not with 5 */
 	enum commit_state commit;
 } commits[] = {
-	{ "all are done, nothing stands", VERDICT_NONE, 0, 4, COMMIT_DONE },
-	{ "one is not done", VERDICT_NONE, 0, 5, COMMIT_WAIT },
-	{ "a verdict on the last turn", VERDICT_DECIDED, 4, 4, COMMIT_FAILED },
-	{ "a verdict below", VERDICT_DECIDED, 3, 4, COMMIT_FAILED },
-	{ "a verdict on a later turn does not concern it", VERDICT_DECIDED, 5, 4, COMMIT_DONE },
-	{ "a verdict fails it though one is not done", VERDICT_DECIDED, 5, 5, COMMIT_FAILED },
-	{ "a proposal is settled first", VERDICT_PROPOSED, 4, 4, COMMIT_SETTLE },
-	{ "a proposal on a later turn does not concern it", VERDICT_PROPOSED, 5, 4, COMMIT_DONE },
-	{ "a proposal is not settled before all are done", VERDICT_PROPOSED, 5, 5, COMMIT_WAIT },
-	{ "a withdrawn proposal is nothing", VERDICT_WITHDRAWN, 4, 4, COMMIT_DONE },
+	{"all are done, nothing stands", VERDICT_NONE, 0, 4, COMMIT_DONE},
+	{"one is not done", VERDICT_NONE, 0, 5, COMMIT_WAIT},
+	{"a verdict on the last turn", VERDICT_DECIDED, 4, 4, COMMIT_FAILED},
+	{"a verdict below", VERDICT_DECIDED, 3, 4, COMMIT_FAILED},
+	{"a verdict on a later turn does not concern it", VERDICT_DECIDED, 5, 4, COMMIT_DONE},
+	{"a verdict fails it though one is not done", VERDICT_DECIDED, 5, 5, COMMIT_FAILED},
+	{"a proposal is settled first", VERDICT_PROPOSED, 4, 4, COMMIT_SETTLE},
+	{"a proposal on a later turn does not concern it", VERDICT_PROPOSED, 5, 4, COMMIT_DONE},
+	{"a proposal is not settled before all are done", VERDICT_PROPOSED, 5, 5, COMMIT_WAIT},
+	{"a withdrawn proposal is nothing", VERDICT_WITHDRAWN, 4, 4, COMMIT_DONE},
 };
 
 START_TEST(a_pass_is_committed_by_the_rule)

@@ -9,14 +9,8 @@ static const struct {
 	uint64_t mask;
 	const char *text;
 } masks[] = {
-	{ 0, "none" },
-	{ 0x1, "0" },
-	{ 0x3, "0,1" },
-	{ 0x7, "0-2" },
-	{ 0x2f, "0-3,5" },
-	{ UINT64_MAX, "0-63" },
-	{ 1ull << 63, "63" },
-	{ 0xe000000000000000u, "61-63" },
+	{0, "none"},	 {0x1, "0"},	       {0x3, "0,1"},	   {0x7, "0-2"},
+	{0x2f, "0-3,5"}, {UINT64_MAX, "0-63"}, {1ull << 63, "63"}, {0xe000000000000000u, "61-63"},
 };
 
 START_TEST(ranks_are_joined_to_ranges)
@@ -40,9 +34,9 @@ static const struct {
 	uint64_t ns;
 	const char *text;
 } times[] = {
-	{ 0, "0 ns" },		    { 999, "999 ns" },		 { 1000, "1.00 us" },
-	{ 31234, "31.2 us" },	    { 999999, "1000 us" },	 { 1000000, "1.00 ms" },
-	{ 12345678, "12.3 ms" },    { 1000000000, "1.00 s" },	 { 123456789012, "123 s" },
+	{0, "0 ns"},	       {999, "999 ns"},	       {1000, "1.00 us"},
+	{31234, "31.2 us"},    {999999, "1000 us"},    {1000000, "1.00 ms"},
+	{12345678, "12.3 ms"}, {1000000000, "1.00 s"}, {123456789012, "123 s"},
 };
 
 START_TEST(times_have_the_unit_that_fits)
@@ -58,7 +52,8 @@ static Suite *suite(void)
 	Suite *s = suite_create("words");
 	TCase *c = tcase_create("words");
 
-	tcase_add_loop_test(c, ranks_are_joined_to_ranges, 0, (int)(sizeof(masks) / sizeof(masks[0])));
+	tcase_add_loop_test(c, ranks_are_joined_to_ranges, 0,
+			    (int)(sizeof(masks) / sizeof(masks[0])));
 	tcase_add_test(c, the_longest_list_of_ranks_fits);
 	tcase_add_loop_test(c, times_have_the_unit_that_fits, 0,
 			    (int)(sizeof(times) / sizeof(times[0])));

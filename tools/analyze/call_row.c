@@ -102,7 +102,8 @@ static unsigned sort_arrivals(const struct call_row *row, uint64_t *arrivals)
 	return n;
 }
 
-/* No rank can leave a call before the last one arrives. The earliest end of those that succeeded. */
+/* No rank can leave a call before the last one arrives. The earliest end of those that
+ * succeeded. */
 static uint64_t earliest_end(const struct call_row *row)
 {
 	uint64_t earliest = UINT64_MAX;
@@ -117,8 +118,8 @@ static uint64_t earliest_end(const struct call_row *row)
 	return earliest;
 }
 
-/* Who came last, and how long the others' inputs stood ready: from each rank's own clock reading, which on
- * one host is the same clock. */
+/* Who came last, and how long the others' inputs stood ready: from each rank's own clock reading,
+ * which on one host is the same clock. */
 static void compare_arrivals(const struct call_row *row, struct row_facts *facts)
 {
 	uint64_t arrivals[BELAY_RANKS_MAX];
@@ -138,7 +139,8 @@ static void compare_arrivals(const struct call_row *row, struct row_facts *facts
 			facts->last_rank = (int)rank;
 	}
 	facts->wait_ns = waited / n;
-	/* The median of the n - 1 others; of an even number the earlier of the two in the middle. */
+	/* The median of the n - 1 others; of an even number the earlier of the two in the
+	 * middle. */
 	facts->lateness_ns = last - arrivals[(n - 2) / 2];
 }
 
@@ -148,7 +150,8 @@ static uint64_t wait_seen(const struct call_record *record, uint32_t nranks)
 	uint64_t last = 0;
 
 	for (uint32_t peer = 0; peer < nranks; peer++) {
-		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE && record->arrival_ns[peer] > last)
+		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE &&
+		    record->arrival_ns[peer] > last)
 			last = record->arrival_ns[peer];
 	}
 	if (last > record->duration_ns)
@@ -167,7 +170,7 @@ static uint64_t mean_wait_seen(const struct call_row *row, unsigned n)
 
 void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts)
 {
-	struct row_facts facts = { .last_rank = -1, .start_ns = UINT64_MAX };
+	struct row_facts facts = {.last_rank = -1, .start_ns = UINT64_MAX};
 	unsigned n = (unsigned)__builtin_popcountll(row->ranks);
 
 	facts.any = row->records[__builtin_ctzll(row->ranks)];

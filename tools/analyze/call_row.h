@@ -10,33 +10,37 @@
 
 struct call_row {
 	uint64_t seq;
-	uint64_t pass;   /* by the rule in use, from 1; 0: none */
-	uint64_t ranks;  /* mask: whose record is here */
+	uint64_t pass;	/* by the rule in use, from 1; 0: none */
+	uint64_t ranks; /* mask: whose record is here */
 	uint32_t nranks;
 	const struct call_record *records[BELAY_RANKS_MAX]; /* NULL where absent */
 };
 
 struct row_facts {
 	const struct call_record *any; /* the lowest rank's record */
-	uint64_t start_ns;             /* earliest start */
-	uint64_t end_ns;               /* latest end */
-	uint64_t latency_ns;           /* longest duration: the slowest rank's */
-	uint64_t time_ns;              /* mean duration */
-	uint64_t wait_ns;              /* mean time for which a rank's own input was ready and the last one's not */
-	uint64_t late;                 /* mask: ranks that waited past the soft deadline */
-	uint64_t stuck;                /* mask: ranks that finished by rescue */
-	uint64_t rescue_ns;            /* the longest rescue */
-	uint8_t rescue_path;           /* enum belay_path; 0: none */
-	int16_t status;                /* the first that is negative, by rank; else 0 */
-	uint64_t failed;               /* mask: ranks with a negative status */
-	uint64_t mismatched;           /* mask: ranks with BELAY_E_MISMATCH */
-	uint64_t digest_outliers;      /* mask: ranks whose output is not the majority's */
-	int last_rank;                 /* who arrived last; -1: only one rank, not all of `expected`, or clocks_differ */
-	int clocks_differ;             /* a rank has left the call before another arrived: not read on one clock */
-	uint64_t lateness_ns;          /* last arrival minus the median arrival of the others */
+	uint64_t start_ns;	       /* earliest start */
+	uint64_t end_ns;	       /* latest end */
+	uint64_t latency_ns;	       /* longest duration: the slowest rank's */
+	uint64_t time_ns;	       /* mean duration */
+	uint64_t wait_ns;    /* mean time for which a rank's own input was ready and the last one's
+			      * not */
+	uint64_t late;	     /* mask: ranks that waited past the soft deadline */
+	uint64_t stuck;	     /* mask: ranks that finished by rescue */
+	uint64_t rescue_ns;  /* the longest rescue */
+	uint8_t rescue_path; /* enum belay_path; 0: none */
+	int16_t status;	     /* the first that is negative, by rank; else 0 */
+	uint64_t failed;     /* mask: ranks with a negative status */
+	uint64_t mismatched; /* mask: ranks with BELAY_E_MISMATCH */
+	uint64_t digest_outliers; /* mask: ranks whose output is not the majority's */
+	int last_rank;		  /* who arrived last; -1: only one rank, not all of `expected`, or
+				     clocks_differ */
+	int clocks_differ;    /* a rank has left the call before another arrived: not read on one
+			       * clock */
+	uint64_t lateness_ns; /* last arrival minus the median arrival of the others */
 };
 
-/* Computes the facts of a row with at least one record. `expected`: mask of the ranks that have data at all. */
+/* Computes the facts of a row with at least one record. `expected`: mask of the ranks that have
+ * data at all. */
 void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts);
 
 /* When the rank's input stood ready: t_staged. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command of trace-analyze is made of: it is told the recording in the order of seq, communicator by
- * communicator, and prints. The summary of the communicator is kept by the driver, for every command.
+ * What a command of trace-analyze is made of: it is told the recording in the order of seq,
+ * communicator by communicator, and prints. The summary of the communicator is kept by the driver,
+ * for every command.
  */
 #ifndef BELAY_TOOLS_ANALYZE_COMMAND_H
 #define BELAY_TOOLS_ANALYZE_COMMAND_H
@@ -18,8 +19,8 @@ enum export_format { EXPORT_CSV = 1, EXPORT_JSON };
 /* Which calls `calls` and `export` print. */
 struct call_filter {
 	uint64_t seq_first, seq_last;
-	uint64_t pass;          /* 0: any */
-	uint64_t ranks;         /* mask */
+	uint64_t pass;	/* 0: any */
+	uint64_t ranks; /* mask */
 	uint64_t slower_than_ns;
 };
 
@@ -32,14 +33,14 @@ struct output {
 	int colour;
 	struct call_filter filter;
 	const struct command_ops *ops;
-	size_t comms;     /* in the whole document */
+	size_t comms; /* in the whole document */
 	size_t comms_done;
 	size_t comms_brief; /* told in one line */
-	uint64_t base_ns; /* start of the communicator's first call; times are told from it */
+	uint64_t base_ns;   /* start of the communicator's first call; times are told from it */
 	int has_base;
-	uint64_t rows;    /* printed for this communicator */
+	uint64_t rows;		       /* printed for this communicator */
 	const struct summary *summary; /* of this communicator, so far */
-	struct arena *arena;           /* lives as long as the communicator's turn */
+	struct arena *arena;	       /* lives as long as the communicator's turn */
 	struct timeline timeline;
 };
 
@@ -48,7 +49,8 @@ struct command_ops {
 	const char *name;
 	int (*comm_begin)(struct output *output);
 	int (*event)(struct output *output, uint32_t rank, const struct event_record *event);
-	int (*row)(struct output *output, const struct call_row *row, const struct row_facts *facts);
+	int (*row)(struct output *output, const struct call_row *row,
+		   const struct row_facts *facts);
 	int (*late)(struct output *output, const struct late_call *call);
 	int (*pass)(struct output *output, const struct pass_facts *pass);
 	int (*comm_end)(struct output *output);

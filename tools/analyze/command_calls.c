@@ -11,9 +11,9 @@ static const struct {
 	uint16_t bit;
 	const char *name;
 } flags[] = {
-	{ CALL_IN_PLACE, "in_place" }, { CALL_GRAPH, "graph" },	    { CALL_RESCUED, "rescued" },
-	{ CALL_LATE, "late" },	       { CALL_REGION, "region" },   { CALL_CHUNKED, "chunked" },
-	{ CALL_DIGEST, "digest" },
+	{CALL_IN_PLACE, "in_place"}, {CALL_GRAPH, "graph"},   {CALL_RESCUED, "rescued"},
+	{CALL_LATE, "late"},	     {CALL_REGION, "region"}, {CALL_CHUNKED, "chunked"},
+	{CALL_DIGEST, "digest"},
 };
 
 #define FLAGS (sizeof(flags) / sizeof(flags[0]))
@@ -56,8 +56,9 @@ static uint64_t index_of(const struct output *output, const struct call_row *row
 static void print_columns(const struct output *output)
 {
 	text_bold(output);
-	fprintf(output->file, "%12s %8s %5s %4s %16s %12s %10s %12s %-5s %-12s %-5s %-4s %10s  %s\n",
-		"seq", "pass", "place", "rank", "start (us)", "duration", "staged", "waited", "path",
+	fprintf(output->file,
+		"%12s %8s %5s %4s %16s %12s %10s %12s %-5s %-12s %-5s %-4s %10s  %s\n", "seq",
+		"pass", "place", "rank", "start (us)", "duration", "staged", "waited", "path",
 		"algorithm", "dtype", "op", "count", "remarks");
 	text_plain(output);
 }
@@ -68,7 +69,8 @@ static double waited_us(const struct call_record *record, uint32_t nranks)
 	uint64_t last = record->staged_ns;
 
 	for (uint32_t peer = 0; peer < nranks; peer++) {
-		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE && record->arrival_ns[peer] > last)
+		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE &&
+		    record->arrival_ns[peer] > last)
 			last = record->arrival_ns[peer];
 	}
 	return (double)(last - record->staged_ns) / 1e3;
@@ -116,7 +118,8 @@ static int begin_text(struct output *output)
 	return 0;
 }
 
-static int row_text(struct output *output, const struct call_row *row, const struct row_facts *facts)
+static int row_text(struct output *output, const struct call_row *row,
+		    const struct row_facts *facts)
 {
 	(void)facts; /* the row as it stands */
 	return print_wanted(output, row, record_text);
@@ -129,7 +132,7 @@ const struct command_ops command_calls_text = {
 	.end = text_damages,
 };
 
-/* JSON ------------------------------------------------------------------------------------------- */
+/* JSON ----------------------------------------------------------------------------------------- */
 
 /* These rows may be millions: they are printed by hand. No value in them needs escaping. */
 
@@ -146,8 +149,8 @@ static void print_start(const struct output *output, uint64_t start_ns)
 
 	if (before)
 		ns = 0 - ns;
-	fprintf(output->file, ",\"start_us\":%s%" PRIu64 ".%03" PRIu64, before ? "-" : "", ns / 1000,
-		ns % 1000);
+	fprintf(output->file, ",\"start_us\":%s%" PRIu64 ".%03" PRIu64, before ? "-" : "",
+		ns / 1000, ns % 1000);
 }
 
 static void print_flag_list(const struct output *output, uint16_t value)
@@ -195,7 +198,8 @@ static void print_missing_list(const struct output *output, uint64_t missing)
 static void print_outcome(const struct output *output, const struct call_record *record)
 {
 	if (record->rescue_path)
-		fprintf(output->file, ",\"rescue_path\":\"%s\"", belay_path_name(record->rescue_path));
+		fprintf(output->file, ",\"rescue_path\":\"%s\"",
+			belay_path_name(record->rescue_path));
 	else
 		fputs(",\"rescue_path\":null", output->file);
 	print_us(output, "rescue_us", record->rescue_ns);
@@ -233,7 +237,8 @@ static int begin_json(struct output *output)
 	return json_rows_begin(output, "calls");
 }
 
-static int row_json(struct output *output, const struct call_row *row, const struct row_facts *facts)
+static int row_json(struct output *output, const struct call_row *row,
+		    const struct row_facts *facts)
 {
 	(void)facts; /* the row as it stands */
 	return print_wanted(output, row, record_json);
@@ -257,13 +262,15 @@ const struct command_ops command_export_json = {
 	.end = json_document_end,
 };
 
-/* CSV ---------------------------------------------------------------------------------------------- */
+/* CSV ------------------------------------------------------------------------------------------ */
 
-/* Times in whole nanoseconds, so that nothing is lost; lists within a field are separated by spaces. */
+/* Times in whole nanoseconds, so that nothing is lost; lists within a field are separated by
+ * spaces. */
 static void begin_csv(struct output *output)
 {
-	fputs("comm,nranks,rank,seq,pass,index,op,dtype,count,path,algorithm,status,flags,enqueue_ns,"
-	      "start_ns,staged_ns,arrival_ns,duration_ns,missing,rescue_path,rescue_ns,digest\n",
+	fputs("comm,nranks,rank,seq,pass,index,op,dtype,count,path,algorithm,status,flags,"
+	      "enqueue_ns,start_ns,staged_ns,arrival_ns,duration_ns,missing,rescue_path,rescue_ns,"
+	      "digest\n",
 	      output->file);
 }
 

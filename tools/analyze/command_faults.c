@@ -9,7 +9,7 @@
 
 static const char *breaker_name(int state)
 {
-	static const char *const names[] = { "closed", "open", "half open" };
+	static const char *const names[] = {"closed", "open", "half open"};
 
 	return state >= 0 && state < 3 ? names[state] : "unknown";
 }
@@ -19,7 +19,8 @@ static int take_event(struct output *output, uint32_t rank, const struct event_r
 	return timeline_note_event(&output->timeline, rank, event);
 }
 
-static int take_row(struct output *output, const struct call_row *row, const struct row_facts *facts)
+static int take_row(struct output *output, const struct call_row *row,
+		    const struct row_facts *facts)
 {
 	if (!facts->stuck && !facts->mismatched && !facts->digest_outliers)
 		return 0;
@@ -32,13 +33,13 @@ static int take_late(struct output *output, const struct late_call *call)
 
 	for (uint64_t left = call->named; status == 0 && left;) {
 		uint32_t rank = mask_pop(&left);
-		struct timeline_item item = { .kind = TIMELINE_LATE,
-					      .subject = (int)rank,
-					      .seq = call->seq,
-					      .pass = call->pass,
-					      .time_ns = call->time_ns,
-					      .ranks = call->observers,
-					      .amount_ns = call->wait_ns[rank] };
+		struct timeline_item item = {.kind = TIMELINE_LATE,
+					     .subject = (int)rank,
+					     .seq = call->seq,
+					     .pass = call->pass,
+					     .time_ns = call->time_ns,
+					     .ranks = call->observers,
+					     .amount_ns = call->wait_ns[rank]};
 
 		status = timeline_note(&output->timeline, &item);
 	}
@@ -49,13 +50,13 @@ static int take_late(struct output *output, const struct late_call *call)
 static int add_derived_verdict(struct output *output)
 {
 	const struct summary_verdict *verdict = &output->summary->verdict;
-	struct timeline_item item = { .kind = TIMELINE_VERDICT,
-				      .subject = -1,
-				      .detail = verdict->cause,
-				      .seq = verdict->seq,
-				      .pass = verdict->pass,
-				      .time_ns = output->summary->last_ns,
-				      .ranks = verdict->told_by };
+	struct timeline_item item = {.kind = TIMELINE_VERDICT,
+				     .subject = -1,
+				     .detail = verdict->cause,
+				     .seq = verdict->seq,
+				     .pass = verdict->pass,
+				     .time_ns = output->summary->last_ns,
+				     .ranks = verdict->told_by};
 
 	if (!verdict->stands || verdict->from_event)
 		return 0;
@@ -85,7 +86,8 @@ static void print_what(const struct output *output, const struct timeline_item *
 		fprintf(file, "rank %d late by %s; rank %s waited", item->subject, time, ranks);
 		break;
 	case TIMELINE_LOST_WRITE:
-		fprintf(file, "the data of rank %d did not arrive at rank %s", item->subject, ranks);
+		fprintf(file, "the data of rank %d did not arrive at rank %s", item->subject,
+			ranks);
 		break;
 	case TIMELINE_RESCUE:
 		fprintf(file, "rank %s stuck, finished over %s in %s", ranks,
@@ -123,7 +125,8 @@ static int tell_text(void *user, const struct timeline_item *item)
 
 	if (output->rows++ == 0) {
 		text_bold(output);
-		fprintf(output->file, "%16s %12s %8s  %-17s  %s\n", "time (us)", "seq", "pass", "what", "");
+		fprintf(output->file, "%16s %12s %8s  %-17s  %s\n", "time (us)", "seq", "pass",
+			"what", "");
 		text_plain(output);
 	}
 	text_time(output, item->time_ns, 16);
@@ -157,13 +160,16 @@ static int add_detail(json_t *object, const struct timeline_item *item)
 {
 	switch (item->kind) {
 	case TIMELINE_BREAKER:
-		return json_object_set_new(object, "state", json_string(breaker_name(item->detail)));
+		return json_object_set_new(object, "state",
+					   json_string(breaker_name(item->detail)));
 	case TIMELINE_PATH_SWITCH:
 		return json_object_set_new(
-			object, "from", json_string(belay_path_name((enum belay_path)item->detail)));
+			object, "from",
+			json_string(belay_path_name((enum belay_path)item->detail)));
 	case TIMELINE_VERDICT:
 		return json_object_set_new(
-			object, "cause", json_string(belay_cause_name((enum belay_cause)item->detail)));
+			object, "cause",
+			json_string(belay_cause_name((enum belay_cause)item->detail)));
 	case TIMELINE_ERROR:
 		return json_object_set_new(object, "status",
 					   json_string(belay_status_name(item->detail)));
@@ -181,11 +187,12 @@ static int tell_json(void *user, const struct timeline_item *item)
 {
 	struct output *output = user;
 	json_t *object = json_pack(
-		"{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "time_us", json_time_us(output, item->time_ns),
-		"what", timeline_kind_name(item->kind), "seq", number_or_null(item->seq), "pass",
-		number_or_null(item->pass), "rank", json_rank_or_null(item->subject), "ranks",
-		json_ranks(item->ranks), "us", item->amount_ns ? json_us(item->amount_ns) : json_null(),
-		"path", json_path_or_null(item->path), "text", json_text(item->text));
+		"{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "time_us",
+		json_time_us(output, item->time_ns), "what", timeline_kind_name(item->kind), "seq",
+		number_or_null(item->seq), "pass", number_or_null(item->pass), "rank",
+		json_rank_or_null(item->subject), "ranks", json_ranks(item->ranks), "us",
+		item->amount_ns ? json_us(item->amount_ns) : json_null(), "path",
+		json_path_or_null(item->path), "text", json_text(item->text));
 
 	if (object && add_detail(object, item) != 0) {
 		json_decref(object);

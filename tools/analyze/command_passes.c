@@ -82,11 +82,11 @@ static int pass_json(struct output *output, const struct pass_facts *pass)
 {
 	return json_row(
 		output,
-		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "pass",
-			  json_number(pass->pass), "calls", json_number(pass_calls(pass)), "first_seq",
-			  json_number(pass->first_seq), "last_seq", json_number(pass->last_seq),
-			  "bytes", json_number(pass->bytes), "start_us",
-			  json_time_us(output, pass->start_ns), "duration_us",
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}",
+			  "pass", json_number(pass->pass), "calls", json_number(pass_calls(pass)),
+			  "first_seq", json_number(pass->first_seq), "last_seq",
+			  json_number(pass->last_seq), "bytes", json_number(pass->bytes),
+			  "start_us", json_time_us(output, pass->start_ns), "duration_us",
 			  json_us(pass->end_ns - pass->start_ns), "allreduce_us",
 			  json_us(pass->time_ns), "wait_us", json_us(pass->wait_ns), "transfer_us",
 			  json_us(pass->time_ns - pass->wait_ns), "waited_for",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stragglers`: a row a rank: how often it was the last to arrive, by how much, since when; and how often late. */
+/* `stragglers`: a row a rank: how often it was the last to arrive, by how much, since when; and
+ * how often late. */
 #include <inttypes.h>
 
 #include "tools/analyze/print_json.h"
@@ -8,11 +9,12 @@
 
 static void print_columns(const struct output *output)
 {
-	fprintf(output->file, "times in us; last in %" PRIu64 " calls that every rank with data recorded\n",
+	fprintf(output->file,
+		"times in us; last in %" PRIu64 " calls that every rank with data recorded\n",
 		output->summary->stragglers.calls);
 	text_bold(output);
-	fprintf(output->file, "%5s %10s %6s %12s %12s %10s %12s  %s\n", "rank", "last calls", "share",
-		"median", "worst", "late calls", "late worst", "kept being last");
+	fprintf(output->file, "%5s %10s %6s %12s %12s %10s %12s  %s\n", "rank", "last calls",
+		"share", "median", "worst", "late calls", "late worst", "kept being last");
 	text_plain(output);
 }
 
@@ -44,8 +46,9 @@ static void print_rank(const struct output *output, uint32_t rank)
 		fprintf(output->file, "%5" PRIu32 " no data\n", rank);
 		return;
 	}
-	fprintf(output->file, "%5" PRIu32 " %10" PRIu64 " %5.1f%% %12.1f %12.1f %10" PRIu64 " %12.1f  ",
-		rank, one->last_calls, 100.0 * (double)one->last_calls / calls, (double)median / 1e3,
+	fprintf(output->file,
+		"%5" PRIu32 " %10" PRIu64 " %5.1f%% %12.1f %12.1f %10" PRIu64 " %12.1f  ", rank,
+		one->last_calls, 100.0 * (double)one->last_calls / calls, (double)median / 1e3,
 		(double)one->worst_ns / 1e3, late->calls, (double)late->worst_ns / 1e3);
 	print_run(output, rank);
 }
@@ -78,8 +81,8 @@ static json_t *rank_json(const struct output *output, uint32_t rank)
 	struct straggler_run run;
 
 	stragglers_run(&output->summary->stragglers, rank, &run);
-	return json_pack("{s:i,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "rank", (int)rank, "present",
-			 (output->summary->present & rank_bit(rank)) != 0, "last_calls",
+	return json_pack("{s:i,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "rank", (int)rank,
+			 "present", (output->summary->present & rank_bit(rank)) != 0, "last_calls",
 			 json_number(one->last_calls), "p50_us", json_us(median), "worst_us",
 			 json_us(one->worst_ns), "worst_seq", number_or_null(one->worst_seq),
 			 "since_seq", number_or_null(run.first_seq), "until_seq",

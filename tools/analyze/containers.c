@@ -75,7 +75,7 @@ void *vector_add(struct vector *vector, size_t item_bytes)
 void vector_free(struct vector *vector)
 {
 	free(vector->items);
-	*vector = (struct vector){ 0 };
+	*vector = (struct vector){0};
 }
 
 void sort_items(void *items, size_t count, size_t item_bytes,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What trace-analyze's analyses use of the C library's memory and sorting: an arena that is freed as a
- * whole and a growing array. What they give is zeroed; NULL means no memory.
+ * What trace-analyze's analyses use of the C library's memory and sorting: an arena that is freed
+ * as a whole and a growing array. What they give is zeroed; NULL means no memory.
  */
 #ifndef BELAY_TOOLS_ANALYZE_CONTAINERS_H
 #define BELAY_TOOLS_ANALYZE_CONTAINERS_H

@@ -14,10 +14,12 @@
 #include "tools/analyze/ctf_check.h"
 
 #define METADATA_BYTES_MAX (64u << 20)
-#define METADATA_MAGIC 0x75d11d57u
-#define METADATA_HEAD 37u /* magic, uuid, checksum, content and packet size in bits, five single bytes */
-#define STREAM_MAGIC 0xc1fc1fc1u
-#define STREAM_HEAD 84u   /* of LTTng: magic, uuid, stream ids; times, sizes, counters and the number of the CPU */
+#define METADATA_MAGIC	   0x75d11d57u
+/* Magic, uuid, checksum, content and packet size in bits, five single bytes. */
+#define METADATA_HEAD 37u
+#define STREAM_MAGIC  0xc1fc1fc1u
+/* Of LTTng: magic, uuid, stream ids; times, sizes, counters and the number of the CPU. */
+#define STREAM_HEAD 84u
 
 static uint64_t number_at(const unsigned char *bytes, unsigned size, int big_endian)
 {
@@ -48,7 +50,7 @@ static uint64_t packet_bytes(uint64_t content_bits, uint64_t packet_bits, uint64
 void ctf_check_metadata(const unsigned char *bytes, size_t size, struct ctf_extent *ret_extent)
 {
 	static const char text_head[] = "/* CTF 1.8 */";
-	struct ctf_extent extent = { .bytes = size };
+	struct ctf_extent extent = {.bytes = size};
 	int big_endian;
 
 	if (size == 0) {
@@ -82,7 +84,7 @@ void ctf_check_metadata(const unsigned char *bytes, size_t size, struct ctf_exte
 void ctf_check_stream(ctf_read_function *read, void *user, uint64_t size,
 		      struct ctf_extent *ret_extent)
 {
-	struct ctf_extent extent = { .bytes = size };
+	struct ctf_extent extent = {.bytes = size};
 	unsigned char head[STREAM_HEAD];
 	int big_endian = 0;
 
@@ -162,8 +164,8 @@ static int check_metadata_file(const char *folder, struct ctf_extent *ret_extent
 	if (fd < 0)
 		return BELAY_E_SYSTEM;
 	if ((uint64_t)about.st_size > METADATA_BYTES_MAX) {
-		*ret_extent = (struct ctf_extent){ (uint64_t)about.st_size, 0,
-						   "the metadata is too large to be true" };
+		*ret_extent = (struct ctf_extent){(uint64_t)about.st_size, 0,
+						  "the metadata is too large to be true"};
 		goto out;
 	}
 	bytes = malloc((size_t)about.st_size + 1);
@@ -208,8 +210,8 @@ static int check_stream_file(const char *folder, const char *name, int is_lttng,
 	if (is_lttng || about.st_size == 0)
 		ctf_check_stream(read_file, &fd, (uint64_t)about.st_size, &stream->extent);
 	else
-		stream->extent = (struct ctf_extent){ (uint64_t)about.st_size,
-						      (uint64_t)about.st_size, NULL };
+		stream->extent =
+			(struct ctf_extent){(uint64_t)about.st_size, (uint64_t)about.st_size, NULL};
 	check->bytes += stream->extent.whole;
 	close(fd);
 	return 0;
@@ -222,7 +224,7 @@ static int is_stream_name(const struct dirent *entry)
 
 int ctf_check_folder(const char *folder, struct arena *arena, struct ctf_check *ret_check)
 {
-	struct ctf_check check = { 0 };
+	struct ctf_check check = {0};
 	struct dirent **entries = NULL;
 	int is_lttng = 0, n = 0;
 	int status = check_metadata_file(folder, &check.metadata, &is_lttng);

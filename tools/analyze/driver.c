@@ -9,7 +9,7 @@
 #include "tools/analyze/merge.h"
 
 /* Calls looked at for a repetition when there are no marks; the first mark ends the search. */
-#define SEARCH_CALLS_MAX 65536u
+#define SEARCH_CALLS_MAX   65536u
 #define ROWS_BETWEEN_LOOKS 8192u
 
 /* One communicator on its way through. */
@@ -101,13 +101,12 @@ static int make_streams(struct run *run)
 	run->streams = arena_alloc(&run->arena, run->comm->nranks * sizeof(*run->streams));
 	if (!run->parts || !run->streams)
 		return BELAY_E_NO_MEMORY;
-	run->merge = (struct merge){ .nranks = run->comm->nranks, .streams = run->streams };
+	run->merge = (struct merge){.nranks = run->comm->nranks, .streams = run->streams};
 	for (size_t i = 0; i < n; i++) {
 		struct input_file *file = file_of(run, i);
 
-		run->parts[i] = (struct record_part){ .ops = &input_file_ops,
-						      .self = file,
-						      .first_seq = file->first_seq };
+		run->parts[i] = (struct record_part){
+			.ops = &input_file_ops, .self = file, .first_seq = file->first_seq};
 		if (!stream || stream->rank != file->rank) {
 			stream = &run->streams[run->merge.nstreams++];
 			stream->rank = file->rank;
@@ -173,7 +172,7 @@ static int find_rule(struct run *run)
 	return status;
 }
 
-/* The run itself --------------------------------------------------------------------------------- */
+/* The run itself ------------------------------------------------------------------------------- */
 
 static int take_row(struct run *run, struct call_row *row)
 {
@@ -237,7 +236,8 @@ static void describe_files(const struct run *run, uint32_t rank, struct summary_
 		about->open_ended = 0;
 }
 
-/* Holes in the seqs and what the writer or the reader counted are two views of one loss: the larger one holds. */
+/* Holes in the seqs and what the writer or the reader counted are two views of one loss: the
+ * larger one holds. */
 static void count_losses(struct run *run)
 {
 	for (size_t i = 0; i < run->merge.nstreams; i++) {
@@ -245,11 +245,11 @@ static void count_losses(struct run *run)
 		struct summary_rank *about = &run->summary.ranks[stream->rank];
 		uint64_t counted;
 
-		*about = (struct summary_rank){ .present = 1,
-						.records = stream->records,
-						.first_seq = stream->first_seq,
-						.last_seq = stream->last_seq,
-						.saved_by = -1 };
+		*about = (struct summary_rank){.present = 1,
+					       .records = stream->records,
+					       .first_seq = stream->first_seq,
+					       .last_seq = stream->last_seq,
+					       .saved_by = -1};
 		describe_files(run, stream->rank, about, &counted);
 		about->lost = stream->holes > counted ? stream->holes : counted;
 		run->summary.lost_records += about->lost;
@@ -285,7 +285,7 @@ static int begin_run(struct run *run)
 static int run_comm(struct inputs *inputs, const struct input_comm *comm, struct output *output,
 		    struct findings *findings)
 {
-	struct run run = { .inputs = inputs, .comm = comm, .output = output };
+	struct run run = {.inputs = inputs, .comm = comm, .output = output};
 	int status = begin_run(&run);
 
 	if (status == 0)
@@ -310,7 +310,7 @@ static int run_comm(struct inputs *inputs, const struct input_comm *comm, struct
 int driver_run(struct inputs *inputs, struct output *output, struct findings *ret_findings)
 {
 	const struct input_comm *comms = inputs->comms.items;
-	struct findings findings = { 0 };
+	struct findings findings = {0};
 	int status = 0;
 
 	output->comms = inputs->comms.count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Quantiles of any number of values in fixed memory. Buckets are exact below 128, then 128 to each
- * doubling, so that a quantile is off by at most 0.4 % of its value. Smallest and largest are exact.
+ * doubling, so that a quantile is off by at most 0.4 % of its value. Smallest and largest are
+ * exact.
  */
 #ifndef BELAY_TOOLS_ANALYZE_HISTOGRAM_H
 #define BELAY_TOOLS_ANALYZE_HISTOGRAM_H
@@ -9,8 +10,8 @@
 #include <stdint.h>
 
 #define HISTOGRAM_STEPS_LOG2 7
-#define HISTOGRAM_STEPS (1u << HISTOGRAM_STEPS_LOG2)
-#define HISTOGRAM_BUCKETS ((64 - HISTOGRAM_STEPS_LOG2 + 1) * HISTOGRAM_STEPS)
+#define HISTOGRAM_STEPS	     (1u << HISTOGRAM_STEPS_LOG2)
+#define HISTOGRAM_BUCKETS    ((64 - HISTOGRAM_STEPS_LOG2 + 1) * HISTOGRAM_STEPS)
 
 /* Starts zeroed. */
 struct histogram {

@@ -124,7 +124,7 @@ static int part_next(void *self, struct call_log_batch *ret_batch)
 	struct input_file *file = self;
 	int status = 0;
 
-	*ret_batch = (struct call_log_batch){ .kind = CALL_LOG_END };
+	*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
 	if (file->spool) {
 		spool_next(file->spool, ret_batch);
 	} else if (file->reader) {
@@ -148,7 +148,7 @@ static void part_close(void *self)
 	file->reader = NULL;
 }
 
-const struct record_part_ops input_file_ops = { part_open, part_next, part_close };
+const struct record_part_ops input_file_ops = {part_open, part_next, part_close};
 
 /* Looking at a file ------------------------------------------------------------------------ */
 
@@ -162,7 +162,8 @@ static int peek(struct input_file *file)
 		batch.kind = CALL_LOG_END;
 		if (status == 0)
 			status = part_next(file, &batch);
-	} while (batch.kind == CALL_LOG_EVENTS || (batch.kind == CALL_LOG_CALLS && batch.count == 0));
+	} while (batch.kind == CALL_LOG_EVENTS ||
+		 (batch.kind == CALL_LOG_CALLS && batch.count == 0));
 	if (status == 0 && batch.kind == CALL_LOG_CALLS) {
 		const struct call_record *first = batch.rows;
 
@@ -208,8 +209,8 @@ static int add_log(struct inputs *inputs, const char *path, const struct stat *a
 	if (status == BELAY_E_NO_MEMORY)
 		return status;
 	if (status != 0)
-		return inputs_add_damage(inputs, path,
-					 status == BELAY_E_SYSTEM ? strerror(errno) : reason, 0, -1);
+		return inputs_add_damage(
+			inputs, path, status == BELAY_E_SYSTEM ? strerror(errno) : reason, 0, -1);
 	file = new_file(inputs, path);
 	if (file) {
 		file->device = about->st_dev;
@@ -305,8 +306,8 @@ int inputs_add(struct inputs *inputs, const char *path, size_t *ret_found)
 	} else if (S_ISDIR(about.st_mode)) {
 		status = add_below(inputs, path, 0, &found);
 		if (status == 0 && found == 0)
-			status = inputs_add_damage(inputs, path, "no call log and no LTTng trace in it",
-						   0, -1);
+			status = inputs_add_damage(inputs, path,
+						   "no call log and no LTTng trace in it", 0, -1);
 	} else if (S_ISREG(about.st_mode)) {
 		found = 1;
 		status = add_log(inputs, path, &about);
@@ -343,7 +344,8 @@ static int by_first_ns(const void *a, const void *b)
 	return strcmp(x->id, y->id);
 }
 
-/* Takes out, as damaged, what cannot be a rank of its communicator. The first file decides its size. */
+/* Takes out, as damaged, what cannot be a rank of its communicator. The first file decides its
+ * size. */
 static int drop_strangers(struct inputs *inputs)
 {
 	const struct input_file *leader = NULL;
@@ -362,7 +364,8 @@ static int drop_strangers(struct inputs *inputs)
 			continue;
 		}
 		(void)snprintf(reason, sizeof(reason),
-			       "says rank %" PRIu32 " of %" PRIu32 " where its communicator has %" PRIu32,
+			       "says rank %" PRIu32 " of %" PRIu32
+			       " where its communicator has %" PRIu32,
 			       file->rank, file->nranks, leader->nranks);
 		spool_free(file->spool);
 		status = inputs_add_damage(inputs, file->path, reason, 0, -1);
@@ -384,8 +387,8 @@ static int group(struct inputs *inputs)
 			comm = vector_add(&inputs->comms, sizeof(*comm));
 			if (!comm)
 				return BELAY_E_NO_MEMORY;
-			*comm = (struct input_comm){ file->comm_id, file->nranks, i, 0,
-						     file->first_ns };
+			*comm = (struct input_comm){file->comm_id, file->nranks, i, 0,
+						    file->first_ns};
 		}
 		comm->count++;
 		if (file->first_ns < comm->first_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the operands of the command line stand for: call logs, folders of them and LTTng traces, sorted into
- * communicators and ranks. What cannot be read is kept with its reason.
+ * What the operands of the command line stand for: call logs, folders of them and LTTng traces,
+ * sorted into communicators and ranks. What cannot be read is kept with its reason.
  */
 #ifndef BELAY_TOOLS_ANALYZE_INPUTS_H
 #define BELAY_TOOLS_ANALYZE_INPUTS_H
@@ -21,10 +21,10 @@ struct input_file {
 	struct spool *spool; /* NULL: a call log at path */
 	char comm_id[33];
 	uint32_t rank, nranks;
-	uint32_t number;     /* of a call log */
-	int salvaged_by;     /* -1: written by the rank itself */
-	uint64_t first_seq;  /* 0: no calls */
-	uint64_t first_ns;   /* start of the first call, or the time of creation */
+	uint32_t number;    /* of a call log */
+	int salvaged_by;    /* -1: written by the rank itself */
+	uint64_t first_seq; /* 0: no calls */
+	uint64_t first_ns;  /* start of the first call, or the time of creation */
 	dev_t device;
 	ino_t inode;
 	/* While it is read. */
@@ -32,8 +32,8 @@ struct input_file {
 	uint64_t done_bytes, all_bytes;
 	/* Complete once it has been read to the end. */
 	uint64_t records_kept;
-	int64_t damage_lost;   /* records in damaged stretches; -1: unknown */
-	uint64_t writer_lost;  /* that the writer counted itself */
+	int64_t damage_lost;  /* records in damaged stretches; -1: unknown */
+	uint64_t writer_lost; /* that the writer counted itself */
 	int closed;
 	char reason[INPUT_REASON_BYTES]; /* "": no damage */
 };
@@ -62,8 +62,8 @@ struct inputs {
 };
 
 /*
- * Looks at one operand. What is wrong with it becomes a damage. Returns 0 or BELAY_E_NO_MEMORY; ret_found: how many
- * files or traces there were, damaged ones included.
+ * Looks at one operand. What is wrong with it becomes a damage. Returns 0 or BELAY_E_NO_MEMORY;
+ * ret_found: how many files or traces there were, damaged ones included.
  */
 int inputs_add(struct inputs *inputs, const char *path, size_t *ret_found);
 
@@ -79,7 +79,8 @@ int inputs_sort(struct inputs *inputs);
 /* The damage met while reading, after it, is added to `damages`. */
 int inputs_collect_damage(struct inputs *inputs);
 
-/* 1 if path is a file that was given, in whatever spelling, readable or not, or lies in a trace that was given. */
+/* 1 if path is a file that was given, in whatever spelling, readable or not, or lies in a trace
+ * that was given. */
 int inputs_contain(const struct inputs *inputs, const char *path);
 
 extern const struct record_part_ops input_file_ops; /* self: struct input_file */

@@ -4,8 +4,8 @@
 #include "tools/analyze/late.h"
 
 /*
- * Events and records of one call come at different times, within a few blocks of each other. A call stays open
- * until another one, ENTRIES calls away, needs its place.
+ * Events and records of one call come at different times, within a few blocks of each other. A call
+ * stays open until another one, ENTRIES calls away, needs its place.
  */
 #define ENTRIES 8192u
 
@@ -32,7 +32,7 @@ int late_init(struct late *late, uint32_t nranks, struct arena *arena)
 
 	if (!entries)
 		return BELAY_E_NO_MEMORY;
-	*late = (struct late){ .nranks = nranks, .entry_bytes = bytes, .entries = entries };
+	*late = (struct late){.nranks = nranks, .entry_bytes = bytes, .entries = entries};
 	return 0;
 }
 
@@ -55,12 +55,12 @@ static void add_to_rank(struct late_rank *sum, const struct entry *entry, uint64
 
 static int settle(struct late *late, struct entry *entry)
 {
-	struct late_call call = { .seq = entry->seq,
-				  .pass = entry->pass,
-				  .time_ns = entry->time_ns,
-				  .named = entry->by_event ? entry->by_event : entry->by_mask,
-				  .observers = entry->observers,
-				  .wait_ns = entry->wait_ns };
+	struct late_call call = {.seq = entry->seq,
+				 .pass = entry->pass,
+				 .time_ns = entry->time_ns,
+				 .named = entry->by_event ? entry->by_event : entry->by_mask,
+				 .observers = entry->observers,
+				 .wait_ns = entry->wait_ns};
 
 	entry->used = 0;
 	for (uint64_t left = call.named; left;) {
@@ -101,7 +101,8 @@ int late_note_event(struct late *late, uint32_t rank, const struct event_record 
 		entry->time_ns = event->time_ns;
 	entry->by_event |= rank_bit((uint32_t)event->peer);
 	entry->observers |= rank_bit(rank);
-	/* The wait so far. The record may know of a longer one, or only of an earlier step of the call. */
+	/* The wait so far. The record may know of a longer one, or only of an earlier step of
+	 * the call. */
 	if (event->duration_ns > entry->wait_ns[event->peer])
 		entry->wait_ns[event->peer] = event->duration_ns;
 	return status;
@@ -121,8 +122,8 @@ static uint64_t arrival_seen(const struct late *late, const struct call_record *
 }
 
 /*
- * How long the record's rank waited for the peer: for its input, or, where all inputs were here early and most of the
- * time went by after that, for its part of the result.
+ * How long the record's rank waited for the peer: for its input, or, where all inputs were here
+ * early and most of the time went by after that, for its part of the result.
  */
 static uint64_t wait_for(const struct call_record *record, uint32_t peer, uint64_t last_arrival)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who missed the soft deadline. For one call several ranks may wait, and name different peers: a rank that waits for
- * a late one makes others wait in turn. A `late` event names the root of the chain, so where one exists for a call it
- * alone counts; else the masks in the call's records do, unless the call was rescued or failed: what was missing then
- * was lost or dead, not late. Pure.
+ * Who missed the soft deadline. For one call several ranks may wait, and name different peers: a
+ * rank that waits for a late one makes others wait in turn. A `late` event names the root of the
+ * chain, so where one exists for a call it alone counts; else the masks in the call's records do,
+ * unless the call was rescued or failed: what was missing then was lost or dead, not late. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_LATE_H
 #define BELAY_TOOLS_ANALYZE_LATE_H
@@ -15,9 +15,9 @@
 struct late_call {
 	uint64_t seq;
 	uint64_t pass;
-	uint64_t time_ns;        /* when it was noticed, or the call's start */
-	uint64_t named;          /* mask: who was late; 0 when nobody can be named */
-	uint64_t observers;      /* mask: who waited */
+	uint64_t time_ns;	 /* when it was noticed, or the call's start */
+	uint64_t named;		 /* mask: who was late; 0 when nobody can be named */
+	uint64_t observers;	 /* mask: who waited */
 	const uint64_t *wait_ns; /* for each rank, how long the others' inputs waited for it */
 };
 

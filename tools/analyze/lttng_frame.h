@@ -8,12 +8,12 @@
 
 enum lttng_frame_kind {
 	LTTNG_FRAME_ALIVE = 1, /* nothing to tell, but at work */
-	LTTNG_FRAME_CALL,      /* a struct call_record with arrivals: call_record_stride(nranks) bytes */
+	LTTNG_FRAME_CALL, /* a struct call_record with arrivals: call_record_stride(nranks) bytes */
 	LTTNG_FRAME_EVENT,     /* a struct event_record */
 	LTTNG_FRAME_DISCARDED, /* a uint64_t: events that LTTng had no room for */
 	LTTNG_FRAME_ODD,       /* an event of belay's that lacks a field it must have */
 	LTTNG_FRAME_PROBLEM,   /* text: why reading ended early */
-	LTTNG_FRAME_END        /* all was read */
+	LTTNG_FRAME_END	       /* all was read */
 };
 
 struct lttng_frame {
@@ -27,7 +27,8 @@ struct lttng_frame {
 
 #define LTTNG_FRAME_BYTES_MAX 1024u
 
-/* In the reading process: reads the whole trace at `folder` and writes frames. Needs HAVE_BABELTRACE. */
+/* In the reading process: reads the whole trace at `folder` and writes frames. Needs
+ * HAVE_BABELTRACE. */
 void lttng_read_trace(const char *folder, FILE *frames);
 
 #endif /* BELAY_TOOLS_ANALYZE_LTTNG_FRAME_H */

@@ -41,9 +41,9 @@ int lttng_is_trace(const char *folder)
 
 int lttng_import(struct inputs *inputs, const char *folder)
 {
-	return inputs_add_damage(inputs, folder,
-				 "an LTTng trace, and this trace-analyze was built without libbabeltrace2",
-				 0, -1);
+	return inputs_add_damage(
+		inputs, folder,
+		"an LTTng trace, and this trace-analyze was built without libbabeltrace2", 0, -1);
 }
 
 #else
@@ -51,19 +51,19 @@ int lttng_import(struct inputs *inputs, const char *folder)
 /* One trace on its way in. */
 struct import {
 	struct inputs *inputs;
-	const char *folder;    /* as given */
-	char copy[PATH_MAX];   /* "" or the folder of a mended copy */
+	const char *folder;  /* as given */
+	char copy[PATH_MAX]; /* "" or the folder of a mended copy */
 	struct ctf_check check;
 	pid_t child;
 	int pipe;
-	size_t first_file;     /* of this trace in inputs->files */
+	size_t first_file; /* of this trace in inputs->files */
 	size_t last_used;
 	uint64_t calls, events_max, events;
 	uint64_t discarded, odd;
 	char problem[LTTNG_FRAME_BYTES_MAX];
 };
 
-/* The mended copy -------------------------------------------------------------------------------- */
+/* The mended copy ------------------------------------------------------------------------------ */
 
 static int needs_copy(const struct ctf_check *check)
 {
@@ -156,17 +156,18 @@ static int make_copy(struct import *import)
 	return failed ? -1 : 0;
 }
 
-/* The reading process --------------------------------------------------------------------------------- */
+/* The reading process -------------------------------------------------------------------------- */
 
 static void be_the_child(const struct import *import, int out)
 {
-	struct rlimit no_core = { 0, 0 };
+	struct rlimit no_core = {0, 0};
 	FILE *frames = fdopen(out, "wb");
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)setrlimit(RLIMIT_CORE, &no_core); /* a crash here is expected and harmless */
-	/* The library may print what it thinks of the trace; the parent tells it in its own words. */
+	/* The library may print what it thinks of the trace; the parent tells it in its own
+	 * words. */
 	if (null >= 0)
 		(void)dup2(null, STDERR_FILENO);
 	if (frames)
@@ -208,7 +209,7 @@ static void end_child(struct import *import)
 	close(import->pipe);
 }
 
-/* Receiving ----------------------------------------------------------------------------------------------- */
+/* Receiving ------------------------------------------------------------------------------------ */
 
 /* Returns 1; 0 at the end of the pipe; -1 when the reader is stuck. */
 static int receive(const struct import *import, void *ret_bytes, size_t size)
@@ -216,7 +217,7 @@ static int receive(const struct import *import, void *ret_bytes, size_t size)
 	char *to = ret_bytes;
 
 	while (size) {
-		struct pollfd ready = { .fd = import->pipe, .events = POLLIN };
+		struct pollfd ready = {.fd = import->pipe, .events = POLLIN};
 		int n = poll(&ready, 1, SILENCE_MS_MAX);
 		ssize_t got;
 
@@ -235,7 +236,8 @@ static int receive(const struct import *import, void *ret_bytes, size_t size)
 	return 1;
 }
 
-static int is_of(const struct input_file *file, const char *comm_id, const struct lttng_frame *frame)
+static int is_of(const struct input_file *file, const char *comm_id,
+		 const struct lttng_frame *frame)
 {
 	return file->rank == frame->rank && file->nranks == frame->nranks &&
 	       strcmp(file->comm_id, comm_id) == 0;
@@ -385,7 +387,7 @@ static int receive_all(struct import *import)
 	return status > 0 ? 0 : status;
 }
 
-/* Telling what is wrong ---------------------------------------------------------------------------------- */
+/* Telling what is wrong ------------------------------------------------------------------------ */
 
 static int tell_extent(struct import *import, const char *name, const struct ctf_extent *extent)
 {
@@ -396,11 +398,13 @@ static int tell_extent(struct import *import, const char *name, const struct ctf
 	if (join_path(path, import->folder, name) != 0)
 		return 0;
 	if (extent->bytes)
-		(void)snprintf(reason, sizeof(reason), "%s (%" PRIu64 " of %" PRIu64 " bytes left out)",
-			       extent->reason, extent->bytes - extent->whole, extent->bytes);
+		(void)snprintf(reason, sizeof(reason),
+			       "%s (%" PRIu64 " of %" PRIu64 " bytes left out)", extent->reason,
+			       extent->bytes - extent->whole, extent->bytes);
 	else
 		(void)snprintf(reason, sizeof(reason), "%s", extent->reason);
-	return inputs_add_damage(import->inputs, path, reason, extent->whole ? import->calls : 0, -1);
+	return inputs_add_damage(import->inputs, path, reason, extent->whole ? import->calls : 0,
+				 -1);
 }
 
 static int tell_check(struct import *import)
@@ -439,8 +443,10 @@ static int tell(struct import *import)
 	if (status == 0)
 		status = tell_discarded(import);
 	if (status == 0 && import->problem[0]) {
-		(void)snprintf(reason, sizeof(reason), "%.*s", INPUT_REASON_BYTES - 1, import->problem);
-		status = inputs_add_damage(import->inputs, import->folder, reason, import->calls, -1);
+		(void)snprintf(reason, sizeof(reason), "%.*s", INPUT_REASON_BYTES - 1,
+			       import->problem);
+		status = inputs_add_damage(import->inputs, import->folder, reason, import->calls,
+					   -1);
 	}
 	if (status == 0 && import->odd) {
 		(void)snprintf(reason, sizeof(reason),
@@ -481,7 +487,7 @@ out:
 
 int lttng_import(struct inputs *inputs, const char *folder)
 {
-	struct import import = { .inputs = inputs, .folder = folder };
+	struct import import = {.inputs = inputs, .folder = folder};
 	int status = ctf_check_folder(folder, &inputs->arena, &import.check);
 
 	if (status == BELAY_E_SYSTEM)

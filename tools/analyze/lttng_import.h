@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Brings the events of an LTTng trace into `inputs`. libbabeltrace2 reads in a process of its own, one for each trace,
- * so that a crash or a hang in it costs that trace and nothing else; what it had read by then is kept.
+ * Brings the events of an LTTng trace into `inputs`. libbabeltrace2 reads in a process of its own,
+ * one for each trace, so that a crash or a hang in it costs that trace and nothing else; what it
+ * had read by then is kept.
  */
 #ifndef BELAY_TOOLS_ANALYZE_LTTNG_IMPORT_H
 #define BELAY_TOOLS_ANALYZE_LTTNG_IMPORT_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one LTTng trace with libbabeltrace2 and rebuilds the records from the events' fields, by name: events, fields
- * and providers that are not known are passed over. Runs in a process of its own: see lttng_import.h.
+ * Reads one LTTng trace with libbabeltrace2 and rebuilds the records from the events' fields, by
+ * name: events, fields and providers that are not known are passed over. Runs in a process of its
+ * own: see lttng_import.h.
  */
 #include "config.h"
 
@@ -12,39 +13,86 @@
 #include "tools/analyze/lttng_frame.h"
 #include "trace/call_record.h"
 
-#define CLASSES_MAX 64u
-#define MEMBERS_MAX 64u
+#define CLASSES_MAX	       64u
+#define MEMBERS_MAX	       64u
 #define MESSAGES_BETWEEN_SIGNS 4096u
 
 /* What a field of an event stands for. */
 enum role {
-	ROLE_NONE = 0, ROLE_COMM_HIGH, ROLE_COMM_LOW, ROLE_RANK, ROLE_NRANKS, ROLE_SEQ, ROLE_PASS, ROLE_INDEX, ROLE_OP,
-	ROLE_DTYPE, ROLE_COUNT, ROLE_PATH, ROLE_ALGORITHM, ROLE_STATUS, ROLE_FLAGS, ROLE_ENQUEUE, ROLE_START, ROLE_STAGED,
-	ROLE_END, ROLE_ARRIVALS, ROLE_MISSING, ROLE_DIGEST, ROLE_RESCUE_PATH, ROLE_RESCUE_NS, ROLE_TIME, ROLE_PEER,
-	ROLE_DURATION, ROLE_VALUE, ROLE_CAUSE, ROLE_TEXT, ROLES
+	ROLE_NONE = 0,
+	ROLE_COMM_HIGH,
+	ROLE_COMM_LOW,
+	ROLE_RANK,
+	ROLE_NRANKS,
+	ROLE_SEQ,
+	ROLE_PASS,
+	ROLE_INDEX,
+	ROLE_OP,
+	ROLE_DTYPE,
+	ROLE_COUNT,
+	ROLE_PATH,
+	ROLE_ALGORITHM,
+	ROLE_STATUS,
+	ROLE_FLAGS,
+	ROLE_ENQUEUE,
+	ROLE_START,
+	ROLE_STAGED,
+	ROLE_END,
+	ROLE_ARRIVALS,
+	ROLE_MISSING,
+	ROLE_DIGEST,
+	ROLE_RESCUE_PATH,
+	ROLE_RESCUE_NS,
+	ROLE_TIME,
+	ROLE_PEER,
+	ROLE_DURATION,
+	ROLE_VALUE,
+	ROLE_CAUSE,
+	ROLE_TEXT,
+	ROLES
 };
 
 static const char *const role_names[ROLES] = {
-	[ROLE_COMM_HIGH] = "comm_high", [ROLE_COMM_LOW] = "comm_low", [ROLE_RANK] = "rank",
-	[ROLE_NRANKS] = "nranks",	[ROLE_SEQ] = "seq",	      [ROLE_PASS] = "pass",
-	[ROLE_INDEX] = "index",		[ROLE_OP] = "op",	      [ROLE_DTYPE] = "dtype",
-	[ROLE_COUNT] = "count",		[ROLE_PATH] = "path",	      [ROLE_ALGORITHM] = "algorithm",
-	[ROLE_STATUS] = "status",	[ROLE_FLAGS] = "flags",	      [ROLE_ENQUEUE] = "t_enqueue_ns",
-	[ROLE_START] = "t_start_ns",	[ROLE_STAGED] = "t_staged_ns", [ROLE_END] = "t_end_ns",
-	[ROLE_ARRIVALS] = "arrival_ns", [ROLE_MISSING] = "missing",   [ROLE_DIGEST] = "digest",
-	[ROLE_RESCUE_PATH] = "rescue_path", [ROLE_RESCUE_NS] = "rescue_ns", [ROLE_TIME] = "time_ns",
-	[ROLE_PEER] = "peer",		[ROLE_DURATION] = "duration_ns", [ROLE_VALUE] = "value",
-	[ROLE_CAUSE] = "cause",		[ROLE_TEXT] = "text",
+	[ROLE_COMM_HIGH] = "comm_high",
+	[ROLE_COMM_LOW] = "comm_low",
+	[ROLE_RANK] = "rank",
+	[ROLE_NRANKS] = "nranks",
+	[ROLE_SEQ] = "seq",
+	[ROLE_PASS] = "pass",
+	[ROLE_INDEX] = "index",
+	[ROLE_OP] = "op",
+	[ROLE_DTYPE] = "dtype",
+	[ROLE_COUNT] = "count",
+	[ROLE_PATH] = "path",
+	[ROLE_ALGORITHM] = "algorithm",
+	[ROLE_STATUS] = "status",
+	[ROLE_FLAGS] = "flags",
+	[ROLE_ENQUEUE] = "t_enqueue_ns",
+	[ROLE_START] = "t_start_ns",
+	[ROLE_STAGED] = "t_staged_ns",
+	[ROLE_END] = "t_end_ns",
+	[ROLE_ARRIVALS] = "arrival_ns",
+	[ROLE_MISSING] = "missing",
+	[ROLE_DIGEST] = "digest",
+	[ROLE_RESCUE_PATH] = "rescue_path",
+	[ROLE_RESCUE_NS] = "rescue_ns",
+	[ROLE_TIME] = "time_ns",
+	[ROLE_PEER] = "peer",
+	[ROLE_DURATION] = "duration_ns",
+	[ROLE_VALUE] = "value",
+	[ROLE_CAUSE] = "cause",
+	[ROLE_TEXT] = "text",
 };
 
 /* An event mask is named as a call's is: `missing` there, `mask` here. */
 #define MASK_NAME "mask"
 
-#define NEEDED_ALWAYS (1ull << ROLE_COMM_HIGH | 1ull << ROLE_COMM_LOW | 1ull << ROLE_RANK | 1ull << ROLE_NRANKS)
-#define NEEDED_IN_CALL (NEEDED_ALWAYS | 1ull << ROLE_SEQ | 1ull << ROLE_START | 1ull << ROLE_END)
+#define NEEDED_ALWAYS                                                                              \
+	(1ull << ROLE_COMM_HIGH | 1ull << ROLE_COMM_LOW | 1ull << ROLE_RANK | 1ull << ROLE_NRANKS)
+#define NEEDED_IN_CALL	(NEEDED_ALWAYS | 1ull << ROLE_SEQ | 1ull << ROLE_START | 1ull << ROLE_END)
 #define NEEDED_IN_EVENT (NEEDED_ALWAYS | 1ull << ROLE_TIME)
 
-#define KIND_CALL 0
+#define KIND_CALL    0
 #define KIND_FOREIGN (-1)
 
 static const char *const event_names[] = {
@@ -92,7 +140,7 @@ struct reader {
 static void send(struct reader *reader, enum lttng_frame_kind kind, const struct values *values,
 		 const void *payload, size_t bytes)
 {
-	struct lttng_frame frame = { .kind = kind, .bytes = (uint32_t)bytes };
+	struct lttng_frame frame = {.kind = kind, .bytes = (uint32_t)bytes};
 
 	if (values) {
 		frame.rank = (uint32_t)values->numbers[ROLE_RANK];
@@ -146,8 +194,8 @@ static void learn_class(struct known_class *known, const bt_event_class *class)
 		const bt_field_class_structure_member *member =
 			bt_field_class_structure_borrow_member_by_index_const(payload, i);
 
-		known->roles[i] = (uint8_t)role_of_name(
-			bt_field_class_structure_member_get_name(member));
+		known->roles[i] =
+			(uint8_t)role_of_name(bt_field_class_structure_member_get_name(member));
 	}
 }
 
@@ -168,7 +216,7 @@ static const struct known_class *class_of(struct reader *reader, const bt_event 
 	return known;
 }
 
-/* Fields ----------------------------------------------------------------------------------------- */
+/* Fields --------------------------------------------------------------------------------------- */
 
 /* 1 and the value, if the field is an integer or an enumeration. */
 static int integer_of(const bt_field *field, uint64_t *ret_value)
@@ -222,13 +270,13 @@ static void take_fields(struct values *values, const struct known_class *known,
 	memset(values->numbers, 0, sizeof(values->numbers));
 	for (uint64_t i = 0; payload && i < known->members; i++) {
 		if (known->roles[i] != ROLE_NONE)
-			take_field(values, (enum role)known->roles[i],
-				   bt_field_structure_borrow_member_field_by_index_const(payload,
-											 i));
+			take_field(
+				values, (enum role)known->roles[i],
+				bt_field_structure_borrow_member_field_by_index_const(payload, i));
 	}
 }
 
-/* Records ---------------------------------------------------------------------------------------- */
+/* Records -------------------------------------------------------------------------------------- */
 
 static uint32_t saturated(uint64_t value)
 {
@@ -276,13 +324,13 @@ static void send_call(struct reader *reader, const struct values *values)
 	union {
 		struct call_record record;
 		unsigned char room[LTTNG_FRAME_BYTES_MAX];
-	} made = { .room = { 0 } };
+	} made = {.room = {0}};
 	uint64_t nranks = values->numbers[ROLE_NRANKS];
 
 	rebuild_call(&made.record, values);
 	for (uint64_t i = 0; i < nranks; i++)
-		made.record.arrival_ns[i] = i < values->narrivals ? values->arrivals[i]
-								  : CALL_ARRIVAL_NONE;
+		made.record.arrival_ns[i] =
+			i < values->narrivals ? values->arrivals[i] : CALL_ARRIVAL_NONE;
 	send(reader, LTTNG_FRAME_CALL, values, &made, call_record_stride((uint32_t)nranks));
 }
 
@@ -326,7 +374,7 @@ static void take_event(struct reader *reader, const bt_event *event)
 		send_event(reader, known->kind, &values);
 }
 
-/* The graph ---------------------------------------------------------------------------------------- */
+/* The graph ------------------------------------------------------------------------------------ */
 
 static void take_message(struct reader *reader, const bt_message *message)
 {

@@ -45,7 +45,7 @@ int merge_next(struct merge *merge, struct call_row *ret_row)
 
 	if (status != 0)
 		return status;
-	*ret_row = (struct call_row){ .nranks = merge->nranks };
+	*ret_row = (struct call_row){.nranks = merge->nranks};
 	ret_row->seq = lowest_seq(merge, &found);
 	for (size_t i = 0; found && i < merge->nstreams; i++) {
 		const struct rank_stream *stream = &merge->streams[i];

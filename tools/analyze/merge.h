@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins the ranks' streams of one communicator by seq: one row a call, in memory of one batch a rank. Pure. */
+/* Joins the ranks' streams of one communicator by seq: one row a call, in memory of one batch a
+ * rank. Pure. */
 #ifndef BELAY_TOOLS_ANALYZE_MERGE_H
 #define BELAY_TOOLS_ANALYZE_MERGE_H
 
@@ -18,8 +19,8 @@ struct merge {
 /* Starts every stream. Returns 0 or a stream's status. */
 int merge_start(struct merge *merge);
 
-/* The next row, in memory that lives until the next call; its pass is that of the lowest rank's record.
- * ret_row->ranks is 0 at the end. */
+/* The next row, in memory that lives until the next call; its pass is that of the lowest rank's
+ * record. ret_row->ranks is 0 at the end. */
 int merge_next(struct merge *merge, struct call_row *ret_row);
 
 void merge_stop(struct merge *merge);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pass a call belongs to. Marks tell; without marks, the shortest sequence of (count, dtype, op) that repeats:
- * each repetition is a pass. Calls that are all alike show no pass. Pure.
+ * Which pass a call belongs to. Marks tell; without marks, the shortest sequence of (count, dtype,
+ * op) that repeats: each repetition is a pass. Calls that are all alike show no pass. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_PASS_RULE_H
 #define BELAY_TOOLS_ANALYZE_PASS_RULE_H
@@ -22,8 +22,9 @@ struct pass_rule {
 uint64_t pass_signature(const struct call_record *record);
 
 /*
- * Finds the rule from the signatures of consecutive calls (no marks were seen): the shortest period, at least 2, that
- * holds from some call in the first half to the end of the list. `scratch`: n values.
+ * Finds the rule from the signatures of consecutive calls (no marks were seen): the shortest
+ * period, at least 2, that holds from some call in the first half to the end of the list.
+ * `scratch`: n values.
  */
 void pass_rule_find(const uint64_t *signatures, size_t n, uint64_t first_seq, size_t *scratch,
 		    struct pass_rule *ret_rule);

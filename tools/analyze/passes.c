@@ -3,7 +3,7 @@
 
 void passes_init(struct passes *passes, const struct pass_rule *rule)
 {
-	*passes = (struct passes){ .rule = *rule };
+	*passes = (struct passes){.rule = *rule};
 }
 
 void passes_note_event(struct passes *passes, const struct event_record *event)
@@ -50,7 +50,8 @@ static int end_pass(struct passes *passes, int is_last)
 
 	if (!pass->pass)
 		return 0;
-	/* A next pass proves that this one ended; of the last one only its mark, or its length, does. */
+	/* A next pass proves that this one ended; of the last one only its mark, or its length,
+	 * does. */
 	pass->whole = !pass->begins_cut && !pass->failed_calls;
 	if (is_last && passes->rule.by == PASS_BY_PERIOD)
 		pass->whole = pass->whole && pass_calls(pass) == passes->rule.period;
@@ -66,9 +67,8 @@ static int end_pass(struct passes *passes, int is_last)
 static void begin_pass(struct passes *passes, const struct call_row *row,
 		       const struct row_facts *facts)
 {
-	passes->open = (struct pass_facts){ .pass = row->pass,
-					    .first_seq = row->seq,
-					    .start_ns = facts->start_ns };
+	passes->open = (struct pass_facts){
+		.pass = row->pass, .first_seq = row->seq, .start_ns = facts->start_ns};
 	passes->open.begins_cut = pass_rule_index(&passes->rule, row) != 0;
 }
 
@@ -92,7 +92,8 @@ static void add_call(struct pass_facts *pass, const struct call_row *row,
 		pass->blame_ns[facts->last_rank] += facts->wait_ns;
 }
 
-int passes_note_row(struct passes *passes, const struct call_row *row, const struct row_facts *facts)
+int passes_note_row(struct passes *passes, const struct call_row *row,
+		    const struct row_facts *facts)
 {
 	int status = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums the calls of each pass. A pass whose first or last call is not in the data is given, but does not count
- * for the calls of a pass. Pure.
+ * Sums the calls of each pass. A pass whose first or last call is not in the data is given, but
+ * does not count for the calls of a pass. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_PASSES_H
 #define BELAY_TOOLS_ANALYZE_PASSES_H
@@ -15,14 +15,14 @@ struct pass_facts {
 	uint64_t last_seq;
 	uint64_t start_ns; /* earliest start of a call */
 	uint64_t end_ns;   /* latest end */
-	uint64_t bytes;    /* of one rank's inputs */
+	uint64_t bytes;	   /* of one rank's inputs */
 	uint64_t time_ns;  /* in allreduce, mean of the ranks */
 	uint64_t wait_ns;  /* of that: waiting for the last rank's input; the rest is transfer */
 	uint64_t latency_max_ns;
 	uint64_t late_calls, rescued_calls, failed_calls;
 	uint64_t waited_for_ns; /* wait_ns for which that rank was the one waited for */
-	int waited_for;         /* rank; -1: not known */
-	int whole;              /* its first and last call are in the data */
+	int waited_for;		/* rank; -1: not known */
+	int whole;		/* its first and last call are in the data */
 	int begins_cut;
 	uint64_t blame_ns[BELAY_RANKS_MAX]; /* wait by the rank waited for */
 };
@@ -40,19 +40,20 @@ struct passes {
 	pass_function *ended; /* NULL: only sums */
 	void *user;
 	uint64_t count;
-	uint64_t outside;              /* calls outside any pass */
-	uint64_t whole_count;          /* passes that calls_min and calls_max are taken from */
+	uint64_t outside;     /* calls outside any pass */
+	uint64_t whole_count; /* passes that calls_min and calls_max are taken from */
 	uint64_t calls_min, calls_max;
 	uint64_t first_pass, last_pass;
-	uint64_t marked_end;           /* highest pass whose end was marked with success */
-	int marks_seen;                /* pass events are in the data */
+	uint64_t marked_end; /* highest pass whose end was marked with success */
+	int marks_seen;	     /* pass events are in the data */
 	struct pass_facts open;
 };
 
 void passes_init(struct passes *passes, const struct pass_rule *rule);
 void passes_note_event(struct passes *passes, const struct event_record *event);
 /* Returns 0 or what `ended` returned. */
-int passes_note_row(struct passes *passes, const struct call_row *row, const struct row_facts *facts);
+int passes_note_row(struct passes *passes, const struct call_row *row,
+		    const struct row_facts *facts);
 int passes_finish(struct passes *passes);
 
 #endif /* BELAY_TOOLS_ANALYZE_PASSES_H */

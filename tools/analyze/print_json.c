@@ -44,8 +44,8 @@ int json_rows_begin(struct output *output, const char *list)
 	const struct summary *summary = output->summary;
 
 	fputs(output->comms_done ? ",\n" : "\n", output->file);
-	fprintf(output->file, "{\"id\":\"%s\",\"nranks\":%u,\"passes_by\":\"%s\",\"%s\":[", summary->id,
-		summary->nranks, pass_by_name(summary->passes.rule.by), list);
+	fprintf(output->file, "{\"id\":\"%s\",\"nranks\":%u,\"passes_by\":\"%s\",\"%s\":[",
+		summary->id, summary->nranks, pass_by_name(summary->passes.rule.by), list);
 	return 0;
 }
 

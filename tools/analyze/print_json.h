@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of every JSON document: {"comms":[...],"damaged":[...]}, and values that several commands print. */
+/* The frame of every JSON document: {"comms":[...],"damaged":[...]}, and values that several
+ * commands print. */
 #ifndef BELAY_TOOLS_ANALYZE_PRINT_JSON_H
 #define BELAY_TOOLS_ANALYZE_PRINT_JSON_H
 

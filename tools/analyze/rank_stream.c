@@ -43,7 +43,7 @@ static int step(struct rank_stream *stream, struct record_part *part)
 	if (part->left == 0)
 		return refill(stream, part);
 	part->record = (const struct call_record *)(const void *)((const char *)part->record +
-								   part->stride);
+								  part->stride);
 	return 0;
 }
 
@@ -63,7 +63,8 @@ static int skip_known(struct rank_stream *stream, struct record_part *part)
 {
 	int status = 0;
 
-	while (status == 0 && stream->records && part->left && part->record->seq <= stream->last_seq)
+	while (status == 0 && stream->records && part->left &&
+	       part->record->seq <= stream->last_seq)
 		status = step(stream, part);
 	return status;
 }

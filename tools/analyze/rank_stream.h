@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of one rank in the order of their seq, from any number of parts (rotated files, files that a
- * survivor saved, an LTTng trace). Parts may overlap: each seq is given once. Holes are counted. Pure: the parts
- * do the reading.
+ * The records of one rank in the order of their seq, from any number of parts (rotated files, files
+ * that a survivor saved, an LTTng trace). Parts may overlap: each seq is given once. Holes are
+ * counted. Pure: the parts do the reading.
  */
 #ifndef BELAY_TOOLS_ANALYZE_RANK_STREAM_H
 #define BELAY_TOOLS_ANALYZE_RANK_STREAM_H
@@ -12,8 +12,8 @@
 
 #include "trace/call_log_reader.h"
 
-/* How a part is read. begin and next return 0 or BELAY_E_NO_MEMORY; whatever else goes wrong ends the part, which
- * keeps the reason itself. A part may begin again after its end. */
+/* How a part is read. begin and next return 0 or BELAY_E_NO_MEMORY; whatever else goes wrong ends
+ * the part, which keeps the reason itself. A part may begin again after its end. */
 struct record_part_ops {
 	int (*begin)(void *self);
 	int (*next)(void *self, struct call_log_batch *ret_batch);
@@ -26,7 +26,7 @@ struct record_part {
 	void *self;
 	uint64_t first_seq; /* of its first call; 0 when it holds none */
 	int is_open;
-	size_t left;        /* rows left of the batch, the current one included; 0: at the end */
+	size_t left; /* rows left of the batch, the current one included; 0: at the end */
 	size_t stride;
 	const struct call_record *record;
 };

@@ -36,8 +36,8 @@ void signatures_group(const struct call_row *row, uint64_t ranks, struct signatu
 	for (uint64_t left = ranks & row->ranks; left;) {
 		uint32_t rank = mask_pop(&left);
 		const struct call_record *record = row->records[rank];
-		struct signature one = { rank_bit(rank), record->count, record->dtype,
-					 record->op,	 record->pass,	record->index };
+		struct signature one = {rank_bit(rank), record->count, record->dtype,
+					record->op,	record->pass,  record->index};
 
 		add(ret_list, &one);
 	}
@@ -54,8 +54,9 @@ void signatures_text(const struct call_row *row, uint64_t ranks, char *ret_text,
 		const struct signature *one = &list.items[i];
 		char who[WORDS_RANKS_BYTES];
 
-		used += (size_t)snprintf(ret_text + used, size - used, "%srank %s: %" PRIu64 " %s %s",
-					 i ? "; " : "", words_ranks(one->ranks, who), one->count,
+		used += (size_t)snprintf(ret_text + used, size - used,
+					 "%srank %s: %" PRIu64 " %s %s", i ? "; " : "",
+					 words_ranks(one->ranks, who), one->count,
 					 belay_dtype_name(one->dtype), belay_op_name(one->op));
 		if (list.places_differ && used < size)
 			used += (size_t)snprintf(ret_text + used, size - used,

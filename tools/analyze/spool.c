@@ -37,7 +37,8 @@ static FILE *open_unnamed(void)
 
 	if (!folder || !*folder)
 		folder = "/tmp";
-	if ((size_t)snprintf(path, sizeof(path), "%s/trace-analyze-XXXXXX", folder) >= sizeof(path)) {
+	if ((size_t)snprintf(path, sizeof(path), "%s/trace-analyze-XXXXXX", folder) >=
+	    sizeof(path)) {
 		errno = ENAMETOOLONG;
 		return NULL;
 	}
@@ -108,7 +109,7 @@ int spool_rewind(struct spool *spool)
 {
 	int status = write_batch(spool);
 
-	spool->head = (struct batch_head){ 0 };
+	spool->head = (struct batch_head){0};
 	if (status == 0 && (fflush(spool->file) != 0 || fseeko(spool->file, 0, SEEK_SET) != 0))
 		status = BELAY_E_SYSTEM;
 	return status;
@@ -119,16 +120,16 @@ void spool_next(struct spool *spool, struct call_log_batch *ret_batch)
 	struct batch_head head;
 	size_t bytes = 0;
 
-	*ret_batch = (struct call_log_batch){ .kind = CALL_LOG_END };
+	*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
 	if (fread(&head, sizeof(head), 1, spool->file) != 1)
 		return;
 	bytes = row_bytes(spool, head.kind);
 	if (fread(spool->rows, head.count * bytes, 1, spool->file) != 1)
 		return;
-	*ret_batch = (struct call_log_batch){ .kind = (enum call_log_kind)head.kind,
-					      .count = head.count,
-					      .stride = bytes,
-					      .rows = spool->rows };
+	*ret_batch = (struct call_log_batch){.kind = (enum call_log_kind)head.kind,
+					     .count = head.count,
+					     .stride = bytes,
+					     .rows = spool->rows};
 }
 
 void spool_free(struct spool *spool)

@@ -3,7 +3,7 @@
 
 #include "tools/analyze/stragglers.h"
 
-#define STRETCHES 512u
+#define STRETCHES	    512u
 #define STRETCH_CALLS_FIRST 32u
 
 struct stretch {
@@ -19,11 +19,11 @@ int stragglers_init(struct stragglers *stragglers, uint32_t nranks, struct arena
 
 	if (!stretches || !counts)
 		return BELAY_E_NO_MEMORY;
-	*stragglers = (struct stragglers){ .nranks = nranks,
-					   .arena = arena,
-					   .stretch_calls = STRETCH_CALLS_FIRST,
-					   .stretches = stretches,
-					   .last_counts = counts };
+	*stragglers = (struct stragglers){.nranks = nranks,
+					  .arena = arena,
+					  .stretch_calls = STRETCH_CALLS_FIRST,
+					  .stretches = stretches,
+					  .last_counts = counts};
 	return 0;
 }
 
@@ -42,9 +42,9 @@ static void halve(struct stragglers *stragglers)
 
 		for (uint32_t rank = 0; rank < stragglers->nranks; rank++)
 			to[rank] = from[rank] + from[stragglers->nranks + rank];
-		stragglers->stretches[i] = (struct stretch){ left->calls + right->calls,
-							     left->first_seq, left->first_pass,
-							     right->last_seq, right->last_pass };
+		stragglers->stretches[i] =
+			(struct stretch){left->calls + right->calls, left->first_seq,
+					 left->first_pass, right->last_seq, right->last_pass};
 	}
 	stragglers->nstretches = STRETCHES / 2;
 	stragglers->stretch_calls *= 2;
@@ -112,7 +112,8 @@ static int kept_being_last(const struct stragglers *stragglers, size_t stretch, 
 	return stragglers->nranks == 2 ? 4 * last >= 3 * calls : 2 * last >= calls;
 }
 
-void stragglers_run(const struct stragglers *stragglers, uint32_t rank, struct straggler_run *ret_run)
+void stragglers_run(const struct stragglers *stragglers, uint32_t rank,
+		    struct straggler_run *ret_run)
 {
 	const struct stretch *stretches = stragglers->stretches;
 	size_t best_first = 0, best_length = 0, length = 0;
@@ -124,7 +125,7 @@ void stragglers_run(const struct stragglers *stragglers, uint32_t rank, struct s
 			best_first = i + 1 - length;
 		}
 	}
-	*ret_run = (struct straggler_run){ 0 };
+	*ret_run = (struct straggler_run){0};
 	if (!best_length)
 		return;
 	ret_run->first_seq = stretches[best_first].first_seq;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who arrives last. A call counts when every rank that has data has a record of it. Lateness is the last arrival minus
- * the median arrival of the other ranks. "Since when" comes from at most 512 stretches of calls: the longest run of
- * stretches in each of which the rank was last in half of the calls or more (three quarters of two ranks). Pure.
+ * Who arrives last. A call counts when every rank that has data has a record of it. Lateness is the
+ * last arrival minus the median arrival of the other ranks. "Since when" comes from at most 512
+ * stretches of calls: the longest run of stretches in each of which the rank was last in half of
+ * the calls or more (three quarters of two ranks). Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_STRAGGLERS_H
 #define BELAY_TOOLS_ANALYZE_STRAGGLERS_H
@@ -40,6 +41,7 @@ struct stragglers {
 int stragglers_init(struct stragglers *stragglers, uint32_t nranks, struct arena *arena);
 int stragglers_note_row(struct stragglers *stragglers, const struct call_row *row,
 			const struct row_facts *facts);
-void stragglers_run(const struct stragglers *stragglers, uint32_t rank, struct straggler_run *ret_run);
+void stragglers_run(const struct stragglers *stragglers, uint32_t rank,
+		    struct straggler_run *ret_run);
 
 #endif /* BELAY_TOOLS_ANALYZE_STRAGGLERS_H */

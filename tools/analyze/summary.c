@@ -3,7 +3,8 @@
 
 #include "tools/analyze/summary.h"
 
-/* How far back the entry of a rescue is looked for: its records and events come within a few blocks. */
+/* How far back the entry of a rescue is looked for: its records and events come within a few
+ * blocks. */
 #define RESCUES_OPEN 512u
 
 int summary_init(struct summary *summary, const char *id, uint32_t nranks, uint64_t present,
@@ -11,7 +12,7 @@ int summary_init(struct summary *summary, const char *id, uint32_t nranks, uint6
 {
 	int status;
 
-	*summary = (struct summary){ .id = id, .nranks = nranks, .present = present };
+	*summary = (struct summary){.id = id, .nranks = nranks, .present = present};
 	summary->verdict.rank = -1;
 	summary->latency = arena_alloc(arena, sizeof(*summary->latency));
 	if (!summary->latency)
@@ -82,8 +83,8 @@ static int note_rescue_row(struct summary *summary, const struct call_row *row,
 static void note_verdict_event(struct summary_verdict *verdict, uint32_t rank,
 			       const struct event_record *event)
 {
-	if (verdict->from_event &&
-	    (verdict->seq != event->seq || verdict->cause != event->cause || verdict->rank != event->peer))
+	if (verdict->from_event && (verdict->seq != event->seq || verdict->cause != event->cause ||
+				    verdict->rank != event->peer))
 		verdict->ranks_differ = 1;
 	verdict->told_by |= rank_bit(rank);
 	if (verdict->from_event)
@@ -145,7 +146,7 @@ static int note_digest(struct summary *summary, const struct call_row *row,
 	entry = vector_add(&summary->digests, sizeof(*entry));
 	if (!entry)
 		return BELAY_E_NO_MEMORY;
-	*entry = (struct summary_digest){ row->seq, row->pass, facts->digest_outliers };
+	*entry = (struct summary_digest){row->seq, row->pass, facts->digest_outliers};
 	return 0;
 }
 

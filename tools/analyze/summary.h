@@ -11,20 +11,20 @@
 #include "tools/analyze/signatures.h"
 #include "tools/analyze/stragglers.h"
 
-/* Of each kind of finding, so many are kept and printed; all are counted. The breaker and the verdict keep
- * a sound recording far below. */
-#define SUMMARY_KEPT_MAX 100000u
+/* Of each kind of finding, so many are kept and printed; all are counted. The breaker and the
+ * verdict keep a sound recording far below. */
+#define SUMMARY_KEPT_MAX       100000u
 #define SUMMARY_MISMATCHES_MAX 1000u
-#define SUMMARY_PATHS 5 /* enum belay_path, 0: unknown */
+#define SUMMARY_PATHS	       5 /* enum belay_path, 0: unknown */
 
 struct summary_rescue {
 	uint64_t seq, pass;
-	uint64_t lost;   /* mask: whose data did not arrive, as far as known */
-	uint64_t stuck;  /* mask: by the records */
-	uint64_t told;   /* mask: by the events; counts where no record tells */
+	uint64_t lost;	/* mask: whose data did not arrive, as far as known */
+	uint64_t stuck; /* mask: by the records */
+	uint64_t told;	/* mask: by the events; counts where no record tells */
 	uint64_t ns;
-	uint8_t via;     /* enum belay_path; 0: unknown */
-	int rescued;     /* 0: only begun */
+	uint8_t via; /* enum belay_path; 0: unknown */
+	int rescued; /* 0: only begun */
 };
 
 struct summary_mismatch {
@@ -39,12 +39,12 @@ struct summary_digest {
 
 struct summary_verdict {
 	int stands;
-	int from_event;    /* 0: derived from the calls' statuses */
-	int ranks_differ;  /* ranks report different verdicts: a bug in belay */
+	int from_event;	  /* 0: derived from the calls' statuses */
+	int ranks_differ; /* ranks report different verdicts: a bug in belay */
 	uint64_t seq, pass;
-	int cause;         /* enum belay_cause */
-	int rank;          /* at fault; -1: not known */
-	uint64_t told_by;  /* mask */
+	int cause;	  /* enum belay_cause */
+	int rank;	  /* at fault; -1: not known */
+	uint64_t told_by; /* mask */
 	char text[EVENT_TEXT_BYTES];
 };
 
@@ -53,9 +53,9 @@ struct summary_rank {
 	int present;
 	uint64_t records;
 	uint64_t first_seq, last_seq;
-	uint64_t lost;   /* records that were made and are not here */
-	int open_ended;  /* its last file was not closed and nobody saved the rest */
-	int saved_by;    /* rank that saved its newest records; -1: none */
+	uint64_t lost;	/* records that were made and are not here */
+	int open_ended; /* its last file was not closed and nobody saved the rest */
+	int saved_by;	/* rank that saved its newest records; -1: none */
 };
 
 struct summary {
@@ -64,7 +64,7 @@ struct summary {
 	uint64_t present; /* mask */
 	struct summary_rank ranks[BELAY_RANKS_MAX];
 	uint64_t calls;
-	uint64_t calls_partial; /* of which a rank's record is missing that has data */
+	uint64_t calls_partial;	      /* of which a rank's record is missing that has data */
 	uint64_t calls_clocks_differ; /* of which the ranks' times contradict each other */
 	uint64_t first_seq, last_seq;
 	uint64_t first_ns, last_ns;
@@ -74,11 +74,11 @@ struct summary {
 	struct late late;
 	struct stragglers stragglers;
 	struct passes passes;
-	struct vector rescues;    /* struct summary_rescue, by seq after summary_finish() */
+	struct vector rescues;	  /* struct summary_rescue, by seq after summary_finish() */
 	struct vector mismatches; /* struct summary_mismatch */
-	struct vector digests;    /* struct summary_digest */
-	uint64_t digest_count;    /* all of them */
-	uint64_t rescue_count;    /* after summary_finish() */
+	struct vector digests;	  /* struct summary_digest */
+	uint64_t digest_count;	  /* all of them */
+	uint64_t rescue_count;	  /* after summary_finish() */
 	struct summary_verdict verdict;
 };
 

@@ -16,7 +16,8 @@ static json_t *latency(const struct summary *summary)
 	const struct histogram *latency = summary->latency;
 
 	return json_pack("{s:o,s:o,s:o}", "p50", json_us(histogram_quantile(latency, 0.50)), "p99",
-			 json_us(histogram_quantile(latency, 0.99)), "max", json_us(latency->largest));
+			 json_us(histogram_quantile(latency, 0.99)), "max",
+			 json_us(latency->largest));
 }
 
 static json_t *paths(const struct summary *summary)
@@ -55,11 +56,11 @@ static json_t *late(const struct summary *summary)
 
 		if (!one->calls)
 			continue;
-		list = append(list, json_pack("{s:i,s:o,s:o,s:o,s:o}", "rank", (int)rank, "calls",
-					      json_number(one->calls), "worst_us",
-					      json_us(one->worst_ns), "first_seq",
-					      json_number(one->first_seq), "last_seq",
-					      json_number(one->last_seq)));
+		list = append(list,
+			      json_pack("{s:i,s:o,s:o,s:o,s:o}", "rank", (int)rank, "calls",
+					json_number(one->calls), "worst_us", json_us(one->worst_ns),
+					"first_seq", json_number(one->first_seq), "last_seq",
+					json_number(one->last_seq)));
 	}
 	return list;
 }
@@ -72,11 +73,11 @@ static json_t *rescues(const struct summary *summary)
 	for (size_t i = 0; list && i < summary->rescues.count; i++) {
 		const struct summary_rescue *one = &entries[i];
 
-		list = append(list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seq",
-					      json_number(one->seq), "pass", json_number(one->pass),
-					      "stuck", json_ranks(one->stuck), "via",
-					      json_path_or_null(one->via), "us", json_us(one->ns),
-					      "lost", json_ranks(one->lost)));
+		list = append(list,
+			      json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seq", json_number(one->seq),
+					"pass", json_number(one->pass), "stuck",
+					json_ranks(one->stuck), "via", json_path_or_null(one->via),
+					"us", json_us(one->ns), "lost", json_ranks(one->lost)));
 	}
 	return list;
 }
@@ -141,7 +142,8 @@ static int comm_end(struct output *output)
 
 	return json_comm(
 		output,
-		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:"
+			  "o,s:o}",
 			  "id", summary->id, "nranks", (int)summary->nranks, "ranks_present",
 			  json_ranks(summary->present), "calls", json_number(summary->calls),
 			  "passes", json_number(passes->count), "passes_by",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `summary` for a person at night: one screen, what is wrong in red, nothing that the data does not show. */
+/* `summary` for a person at night: one screen, what is wrong in red, nothing that the data does
+ * not show. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -47,8 +48,9 @@ static void print_passes(const struct output *output)
 
 	label(output, "passes");
 	if (passes->count == 0) {
-		fputs(passes->rule.by == PASS_BY_MARKS ? "none\n"
-						       : "not known: no marks, and nothing repeats\n",
+		fputs(passes->rule.by == PASS_BY_MARKS
+			      ? "none\n"
+			      : "not known: no marks, and nothing repeats\n",
 		      output->file);
 		return;
 	}
@@ -72,7 +74,8 @@ static void print_latency(const struct output *output)
 	label(output, "latency");
 	fprintf(output->file, "p50 %s, p99 %s, max %s (a call of its slowest rank)\n",
 		words_time(histogram_quantile(latency, 0.50), p50),
-		words_time(histogram_quantile(latency, 0.99), p99), words_time(latency->largest, max));
+		words_time(histogram_quantile(latency, 0.99), p99),
+		words_time(latency->largest, max));
 }
 
 static void print_paths(const struct output *output)
@@ -83,8 +86,8 @@ static void print_paths(const struct output *output)
 	for (int path = 1; path < SUMMARY_PATHS; path++) {
 		if (!output->summary->paths[path])
 			continue;
-		fprintf(output->file, "%s%s %" PRIu64, comma, belay_path_name((enum belay_path)path),
-			output->summary->paths[path]);
+		fprintf(output->file, "%s%s %" PRIu64, comma,
+			belay_path_name((enum belay_path)path), output->summary->paths[path]);
 		comma = ", ";
 	}
 	if (output->summary->paths[0])
@@ -109,15 +112,19 @@ static void print_last(const struct output *output)
 	if (!one->last_calls || 2 * one->last_calls * stragglers->nranks < 3 * stragglers->calls)
 		return;
 	label(output, "last");
-	fprintf(output->file, "rank %" PRIu32 " in %.0f %% of calls, behind the others by %s (median), %s at worst",
+	fprintf(output->file,
+		"rank %" PRIu32
+		" in %.0f %% of calls, behind the others by %s (median), %s at worst",
 		rank, 100.0 * (double)one->last_calls / (double)stragglers->calls,
 		words_time(histogram_quantile(one->lateness, 0.50), p50),
 		words_time(one->worst_ns, worst));
 	stragglers_run(stragglers, rank, &run);
 	if (run.first_seq && run.first_seq > output->summary->first_seq)
-		fprintf(output->file, ", since %s", words_place(run.first_seq, run.first_pass, place));
+		fprintf(output->file, ", since %s",
+			words_place(run.first_seq, run.first_pass, place));
 	if (run.first_seq && !run.to_the_end)
-		fprintf(output->file, ", until %s", words_place(run.last_seq, run.last_pass, place));
+		fprintf(output->file, ", until %s",
+			words_place(run.last_seq, run.last_pass, place));
 	fputc('\n', output->file);
 }
 
@@ -135,7 +142,8 @@ static void print_late_rank(const struct output *output, uint32_t rank)
 		one->calls == 1 ? "at" : "since",
 		words_place(one->first_seq, one->first_pass, first));
 	if (one->calls > 1)
-		fprintf(output->file, ", last at %s", words_place(one->last_seq, one->last_pass, last));
+		fprintf(output->file, ", last at %s",
+			words_place(one->last_seq, one->last_pass, last));
 	fputc('\n', output->file);
 }
 
@@ -174,7 +182,8 @@ static void print_rescue(const struct output *output, const struct summary_rescu
 	if (one->lost)
 		fprintf(output->file, "the data of rank %s did not arrive; ",
 			words_ranks(one->lost, lost));
-	fprintf(output->file, "rank %s stuck, finished over %s in %s\n", words_ranks(one->stuck, stuck),
+	fprintf(output->file, "rank %s stuck, finished over %s in %s\n",
+		words_ranks(one->stuck, stuck),
 		one->via ? belay_path_name(one->via) : "another path", words_time(one->ns, time));
 }
 
@@ -199,11 +208,11 @@ static void print_mismatch(const struct output *output, const struct summary_mis
 		const struct signature *group = &one->signatures.items[i];
 
 		fprintf(output->file, "%s rank %s called %" PRIu64 " %s %s", i ? ";" : "",
-			words_ranks(group->ranks, ranks), group->count, belay_dtype_name(group->dtype),
-			belay_op_name(group->op));
+			words_ranks(group->ranks, ranks), group->count,
+			belay_dtype_name(group->dtype), belay_op_name(group->op));
 		if (one->signatures.places_differ)
-			fprintf(output->file, " at place %" PRIu32 " of pass %" PRIu64, group->index,
-				group->pass);
+			fprintf(output->file, " at place %" PRIu32 " of pass %" PRIu64,
+				group->index, group->pass);
 	}
 	fputc('\n', output->file);
 }
@@ -252,7 +261,8 @@ static void print_verdict(const struct output *output)
 	text_plain(output);
 	fprintf(output->file, " (told by rank %s)\n", words_ranks(verdict->told_by, ranks));
 	if (verdict->ranks_differ)
-		fputs("            the ranks' verdicts differ: that is a bug in belay\n", output->file);
+		fputs("            the ranks' verdicts differ: that is a bug in belay\n",
+		      output->file);
 	if (verdict->text[0])
 		fprintf(output->file, "            %s\n", verdict->text);
 }
@@ -279,20 +289,22 @@ static void print_rank_data(const struct output *output, uint32_t rank)
 
 	if (one->lost) {
 		label(output, "data");
-		fprintf(output->file, "rank %" PRIu32 ": %" PRIu64 " records lost\n", rank, one->lost);
+		fprintf(output->file, "rank %" PRIu32 ": %" PRIu64 " records lost\n", rank,
+			one->lost);
 	}
 	if (one->records == 0) {
 		label(output, "data");
 		fprintf(output->file, "rank %" PRIu32 ": no calls\n", rank);
 	} else if (one->first_seq != summary->first_seq || one->last_seq != summary->last_seq) {
 		label(output, "data");
-		fprintf(output->file, "rank %" PRIu32 ": only seq %" PRIu64 " to %" PRIu64 "\n", rank,
-			one->first_seq, one->last_seq);
+		fprintf(output->file, "rank %" PRIu32 ": only seq %" PRIu64 " to %" PRIu64 "\n",
+			rank, one->first_seq, one->last_seq);
 	}
 	if (one->saved_by >= 0) {
 		label(output, "data");
-		fprintf(output->file, "rank %" PRIu32 ": its newest records were saved by rank %d\n",
-			rank, one->saved_by);
+		fprintf(output->file,
+			"rank %" PRIu32 ": its newest records were saved by rank %d\n", rank,
+			one->saved_by);
 	}
 }
 
@@ -307,7 +319,9 @@ static void print_open_ended(const struct output *output)
 	if (!open)
 		return;
 	label(output, "data");
-	fprintf(output->file, "rank %s: log not closed (killed, or still running): up to the open block may be missing\n",
+	fprintf(output->file,
+		"rank %s: log not closed (killed, or still running): up to the open block may be "
+		"missing\n",
 		words_ranks(open, ranks));
 }
 
@@ -320,19 +334,22 @@ static void print_data(const struct output *output)
 	for (uint32_t rank = 0; rank < summary->nranks; rank++) {
 		const struct summary_rank *one = &summary->ranks[rank];
 
-		if (!one->present || (!one->lost && one->saved_by < 0 &&
-				      one->first_seq == summary->first_seq &&
-				      one->last_seq == summary->last_seq))
+		if (!one->present ||
+		    (!one->lost && one->saved_by < 0 && one->first_seq == summary->first_seq &&
+		     one->last_seq == summary->last_seq))
 			continue;
 		if (lines++ < 2 * shown_max(output))
 			print_rank_data(output, rank);
 	}
 	if (lines > 2 * shown_max(output))
-		fprintf(output->file, "            and %zu more ranks\n", lines - 2 * shown_max(output));
+		fprintf(output->file, "            and %zu more ranks\n",
+			lines - 2 * shown_max(output));
 	print_open_ended(output);
 	if (summary->calls_partial) {
 		label(output, "data");
-		fprintf(output->file, "calls without some rank's record: %" PRIu64 "; they do not tell who was last\n",
+		fprintf(output->file,
+			"calls without some rank's record: %" PRIu64
+			"; they do not tell who was last\n",
 			summary->calls_partial);
 	}
 	if (summary->calls_clocks_differ) {
@@ -340,7 +357,9 @@ static void print_data(const struct output *output)
 		text_red(output);
 		fputs("the ranks' clocks differ", output->file);
 		text_plain(output);
-		fprintf(output->file, ": a rank leaves before another arrives in %" PRIu64 " calls; they do not tell who was last\n",
+		fprintf(output->file,
+			": a rank leaves before another arrives in %" PRIu64
+			" calls; they do not tell who was last\n",
 			summary->calls_clocks_differ);
 	}
 }
@@ -362,7 +381,8 @@ static void print_brief(struct output *output)
 
 	if (output->comms_brief++ >= BRIEF_SHOWN)
 		return;
-	fprintf(output->file, "communicator %s: %" PRIu32 " ranks, %" PRIu64 " calls, p99 %s, sound\n",
+	fprintf(output->file,
+		"communicator %s: %" PRIu32 " ranks, %" PRIu64 " calls, p99 %s, sound\n",
 		summary->id, summary->nranks, summary->calls,
 		words_time(histogram_quantile(summary->latency, 0.99), p99));
 }

@@ -4,7 +4,7 @@
 #include "tools/analyze/signatures.h"
 #include "tools/analyze/timeline.h"
 
-#define ITEMS 8192u
+#define ITEMS  8192u
 #define PLACES (2 * ITEMS) /* a power of two */
 
 int timeline_init(struct timeline *timeline, timeline_function *tell, void *user,
@@ -15,7 +15,7 @@ int timeline_init(struct timeline *timeline, timeline_function *tell, void *user
 
 	if (!items || !places)
 		return BELAY_E_NO_MEMORY;
-	*timeline = (struct timeline){ .tell = tell, .user = user, .items = items, .places = places };
+	*timeline = (struct timeline){.tell = tell, .user = user, .items = items, .places = places};
 	return 0;
 }
 
@@ -28,7 +28,8 @@ static int same_thing(const struct timeline_item *a, const struct timeline_item 
 /* The place of the same thing, or the free one where it belongs. */
 static uint16_t *place_of(const struct timeline *timeline, const struct timeline_item *item)
 {
-	uint64_t hash = item->seq * 0x9e3779b97f4a7c15u + (uint64_t)item->kind * 0xff51afd7ed558ccdu +
+	uint64_t hash = item->seq * 0x9e3779b97f4a7c15u +
+			(uint64_t)item->kind * 0xff51afd7ed558ccdu +
 			(uint64_t)(item->subject + 1) * 0xc4ceb9fe1a85ec53u +
 			(uint64_t)(int64_t)item->detail;
 	size_t i = (size_t)(hash >> 40) % PLACES;
@@ -106,7 +107,8 @@ static void take_text(struct timeline_item *item, const struct event_record *eve
 }
 
 /* Fills in what differs by kind. Returns 0 when the event has no place here. */
-static int item_of_event(struct timeline_item *item, uint32_t rank, const struct event_record *event)
+static int item_of_event(struct timeline_item *item, uint32_t rank,
+			 const struct event_record *event)
 {
 	switch (event->kind) {
 	case EVENT_RESCUE_BEGIN:
@@ -145,12 +147,12 @@ static int item_of_event(struct timeline_item *item, uint32_t rank, const struct
 
 int timeline_note_event(struct timeline *timeline, uint32_t rank, const struct event_record *event)
 {
-	struct timeline_item item = { .subject = event->peer,
-				      .path = event->path,
-				      .seq = event->seq,
-				      .pass = event->pass,
-				      .time_ns = event->time_ns,
-				      .ranks = rank_bit(rank) };
+	struct timeline_item item = {.subject = event->peer,
+				     .path = event->path,
+				     .seq = event->seq,
+				     .pass = event->pass,
+				     .time_ns = event->time_ns,
+				     .ranks = rank_bit(rank)};
 
 	take_text(&item, event);
 	return item_of_event(&item, rank, event) ? timeline_note(timeline, &item) : 0;
@@ -159,10 +161,8 @@ int timeline_note_event(struct timeline *timeline, uint32_t rank, const struct e
 int timeline_note_row(struct timeline *timeline, const struct call_row *row,
 		      const struct row_facts *facts)
 {
-	struct timeline_item item = { .subject = -1,
-				      .seq = row->seq,
-				      .pass = row->pass,
-				      .time_ns = facts->end_ns };
+	struct timeline_item item = {
+		.subject = -1, .seq = row->seq, .pass = row->pass, .time_ns = facts->end_ns};
 	int status = 0;
 
 	if (facts->stuck) {

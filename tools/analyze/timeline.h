@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What went wrong, in the order of time. What several ranks tell of one thing becomes one item. Sorts within a window
- * of a few thousand items, so that memory stays bounded however many there are. Pure.
+ * What went wrong, in the order of time. What several ranks tell of one thing becomes one item.
+ * Sorts within a window of a few thousand items, so that memory stays bounded however many there
+ * are. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_TIMELINE_H
 #define BELAY_TOOLS_ANALYZE_TIMELINE_H
@@ -23,15 +24,15 @@ enum timeline_kind {
 
 struct timeline_item {
 	enum timeline_kind kind;
-	int subject;        /* the rank that it is about; -1: none */
-	int detail;         /* breaker: state; path switch: old path; verdict: cause; error: status */
-	uint8_t path;       /* enum belay_path; 0: none */
-	uint64_t seq;       /* 0: none */
+	int subject;  /* the rank that it is about; -1: none */
+	int detail;   /* breaker: state; path switch: old path; verdict: cause; error: status */
+	uint8_t path; /* enum belay_path; 0: none */
+	uint64_t seq; /* 0: none */
 	uint64_t pass;
 	uint64_t time_ns;   /* the earliest that any rank told */
-	uint64_t ranks;     /* mask: who told of it; rescue: who was stuck; digest: who differs */
+	uint64_t ranks;	    /* mask: who told of it; rescue: who was stuck; digest: who differs */
 	uint64_t amount_ns; /* the longest: how late, how long a rescue took; 0: none */
-	int recorded;       /* amount_ns is of call records, which go before events, as in the summary */
+	int recorded; /* amount_ns is of call records, which go before events, as in the summary */
 	char text[EVENT_TEXT_BYTES];
 };
 

@@ -35,7 +35,7 @@ const char *words_time(uint64_t ns, char *buffer)
 		uint64_t below;
 		double unit;
 		const char *name;
-	} units[] = { { 1000000, 1e3, "us" }, { 1000000000, 1e6, "ms" }, { UINT64_MAX, 1e9, "s" } };
+	} units[] = {{1000000, 1e3, "us"}, {1000000000, 1e6, "ms"}, {UINT64_MAX, 1e9, "s"}};
 	unsigned i = 0;
 	double value;
 
@@ -46,8 +46,11 @@ const char *words_time(uint64_t ns, char *buffer)
 	while (ns >= units[i].below && i < 2)
 		i++;
 	value = (double)ns / units[i].unit;
-	(void)snprintf(buffer, WORDS_TIME_BYTES, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value,
-		       units[i].name);
+	(void)snprintf(buffer, WORDS_TIME_BYTES, "%.*f %s",
+		       value < 10    ? 2
+		       : value < 100 ? 1
+				     : 0,
+		       value, units[i].name);
 	return buffer;
 }
 

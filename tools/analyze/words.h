@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define WORDS_RANKS_BYTES 208
-#define WORDS_TIME_BYTES 32
+#define WORDS_TIME_BYTES  32
 #define WORDS_PLACE_BYTES 64
 
 /* "0-2,5"; "none" for 0. */

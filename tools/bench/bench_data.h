@@ -17,8 +17,8 @@
 uint64_t data_mix(uint64_t value);
 
 /*
- * Elements first .. first + count - 1 of a rank's input: ordinary magnitudes of both signs, now and then
- * a zero of either sign or a subnormal; for integers all bits.
+ * Elements first .. first + count - 1 of a rank's input: ordinary magnitudes of both signs, now and
+ * then a zero of either sign or a subnormal; for integers all bits.
  */
 void data_input(enum belay_dtype dtype, uint64_t seed, int rank, size_t first, size_t count,
 		void *ret_elements);

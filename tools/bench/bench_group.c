@@ -88,9 +88,11 @@ static int create_job(const struct bench_options *options, struct bench_job **re
 	order.steps = steps;
 	status = bench_job_create(&order, ret_job, ret_fd);
 	if (status && errno == EFBIG)
-		command_error("more calls, or larger ones, than can be kept (or than ulimit -f allows); run fewer at a time");
+		command_error("more calls, or larger ones, than can be kept (or than ulimit -f "
+			      "allows); run fewer at a time");
 	else if (status && errno == ENOMEM)
-		command_error("the buffers of %" PRIu32 " ranks need more memory than is free here; run "
+		command_error("the buffers of %" PRIu32
+			      " ranks need more memory than is free here; run "
 			      "fewer ranks, or smaller calls",
 			      options->nranks);
 	else if (status)

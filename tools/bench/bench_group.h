@@ -14,22 +14,22 @@ struct bench_group {
 };
 
 /*
- * First thing in main() behind command_begin(): if this process is a rank of a group, runs it to its end. Returns 1,
- * and ret_status is the exit status; or 0, and nothing has happened.
+ * First thing in main() behind command_begin(): if this process is a rank of a group, runs it to
+ * its end. Returns 1, and ret_status is the exit status; or 0, and nothing has happened.
  */
 int bench_is_rank(int argc, char *const *argv, int *ret_status);
 
 /*
- * Starts the ranks, waits for their end and gathers the results; ret_group is filled only on success, and
- * bench_group_free() ends it. Returns 0; 1 when the run could not be made (which has been said); or minus a signal's
- * number that ended it.
+ * Starts the ranks, waits for their end and gathers the results; ret_group is filled only on
+ * success, and bench_group_free() ends it. Returns 0; 1 when the run could not be made (which has
+ * been said); or minus a signal's number that ended it.
  */
 int bench_group_run(const struct bench_options *options, struct bench_group *ret_group);
 void bench_group_free(struct bench_group *group);
 
 /*
- * Has the ranks that are started from now on use an algorithm for all calls (0: as the tuning says). Returns 0, or -1
- * with errno.
+ * Has the ranks that are started from now on use an algorithm for all calls (0: as the tuning
+ * says). Returns 0, or -1 with errno.
  */
 int bench_group_force(uint32_t nranks, enum belay_algorithm algorithm);
 

@@ -159,8 +159,8 @@ static void fill_pools(struct bench_job *job)
 			      bench_at(job, job->pool_at[dtype]));
 }
 
-/* A memfd of so many bytes, mapped; all of it there before use, so that lack of memory is an error.
- */
+/* A memfd of so many bytes, mapped; all of it there before use, so that lack of memory is an
+ * error. */
 static int map_new(uint64_t bytes, void **ret_memory, int *ret_fd)
 {
 	struct rlimit limit;

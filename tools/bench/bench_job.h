@@ -15,10 +15,10 @@
 #include "runtime/belay.h"
 #include "tools/bench/bench_barrier.h"
 
-#define BENCH_MAGIC UINT64_C(0x6a6f62206e656221)
+#define BENCH_MAGIC  UINT64_C(0x6a6f62206e656221)
 #define BENCH_DTYPES (BELAY_I8 + 1)
 /* Each call takes its data from one of so many places, a line apart, in a pool made once. */
-#define BENCH_PLACES 4096u
+#define BENCH_PLACES	  4096u
 #define BENCH_PLACE_BYTES 64u
 
 /* Calls of one size and type: `passes` times `calls` of them. */
@@ -26,12 +26,12 @@ struct bench_step {
 	uint64_t passes;
 	uint64_t calls;
 	uint64_t warmup;     /* calls before, not timed */
-	uint64_t count;      /* elements */
+	uint64_t count;	     /* elements */
 	uint64_t gap_ns;     /* computing before each call */
 	uint64_t first_call; /* place of its first timed call among all */
 	uint64_t first_pass;
 	uint32_t dtype;
-	uint32_t in_passes;  /* 1: marked as passes; 0: a barrier before each call instead */
+	uint32_t in_passes; /* 1: marked as passes; 0: a barrier before each call instead */
 };
 
 /* What one rank says of one step. */
@@ -42,12 +42,13 @@ struct bench_step_result {
 	uint32_t reserved;
 };
 
-/* What one rank says of its run. Read by the command after the rank's end, the atomics at any time. */
+/* What one rank says of its run. Read by the command after the rank's end, the atomics at any
+ * time. */
 struct bench_rank {
 	alignas(64) _Atomic uint64_t calls_done; /* timed calls */
 	_Atomic uint64_t passes_done;
-	int32_t status;          /* of the first thing that failed; 0: all is well */
-	uint64_t wrong;          /* calls with a wrong result, warm-up included */
+	int32_t status; /* of the first thing that failed; 0: all is well */
+	uint64_t wrong; /* calls with a wrong result, warm-up included */
 	uint64_t rescued_seqs;
 	uint32_t has_verdict;
 	uint32_t output_touched; /* a refused call changed its output */
@@ -56,7 +57,7 @@ struct bench_rank {
 	uint64_t verdict_pass;
 	uint32_t verdict_cause;
 	char verdict_text[512];
-	char error[1024];        /* one line; "": none */
+	char error[1024]; /* one line; "": none */
 };
 
 /* Orders, and where in the file the rest stands. */
@@ -96,8 +97,8 @@ struct bench_order {
 };
 
 /*
- * Makes a job with the expected results of all data. Returns 0, or -1 with errno (EFBIG: more calls than can be
- * kept). The mapping and the descriptor are the caller's; bench_job_close() ends both.
+ * Makes a job with the expected results of all data. Returns 0, or -1 with errno (EFBIG: more calls
+ * than can be kept). The mapping and the descriptor are the caller's; bench_job_close() ends both.
  */
 int bench_job_create(const struct bench_order *order, struct bench_job **ret_job, int *ret_fd);
 

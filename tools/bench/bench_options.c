@@ -417,8 +417,8 @@ static int check_settings(void)
 	return 0;
 }
 
-/* The library knows the number of ranks only when they meet; who asks for a rank too many here is told before. The rest of
- * the spec has been checked. */
+/* The library knows the number of ranks only when they meet; who asks for a rank too many here is
+ * told before. The rest of the spec has been checked. */
 static int check_fault_ranks(int nranks)
 {
 	const char *at = getenv("BELAY_FAULT");
@@ -432,7 +432,8 @@ static int check_fault_ranks(int nranks)
 	return 0;
 }
 
-/* The ranks would run on without a log; who asks for one here wants to know first. Made as the library makes it. */
+/* The ranks would run on without a log; who asks for one here wants to know first. Made as the
+ * library makes it. */
 static int check_log_dir(const char *dir)
 {
 	int made = mkdir(dir, LOG_DIR_MODE) == 0 || errno == EEXIST;
@@ -444,9 +445,10 @@ static int check_log_dir(const char *dir)
 		(void)close(fd); /* only looked at */
 	if (writable)
 		return 0;
-	return command_complain("--log-dir '%s': expected a folder to write into, or the name of a new one: "
-				"%s",
-				dir, strerror(error));
+	return command_complain(
+		"--log-dir '%s': expected a folder to write into, or the name of a new one: "
+		"%s",
+		dir, strerror(error));
 }
 
 /* What can be checked only when all options are known. */

@@ -11,7 +11,7 @@
 #include "tools/command_line.h"
 
 #define BENCH_SIZES_MAX 256
-#define BENCH_SIZE_MAX (UINT64_C(1) << 36)
+#define BENCH_SIZE_MAX	(UINT64_C(1) << 36)
 /* The largest belay_config.first_seq. */
 #define BENCH_SEQ_MAX ((UINT64_C(1) << 53) - 1)
 
@@ -27,18 +27,18 @@ struct bench_options {
 	uint64_t iterations, warmup;
 	int graph, in_place, region_buffers, pin;
 	enum belay_algorithm algorithm; /* 0: the library chooses */
-	const char *tune;               /* file to write; NULL: none */
-	const char *workload_name;      /* NULL: sizes are swept */
-	struct workload workload;       /* owned */
-	uint64_t first_seq;             /* 0: not given */
+	const char *tune;		/* file to write; NULL: none */
+	const char *workload_name;	/* NULL: sizes are swept */
+	struct workload workload;	/* owned */
+	uint64_t first_seq;		/* 0: not given */
 	enum command_format format;
 	int help, version;
 };
 
 /*
- * Reads the command line. Options that are settings of the library (--paths, --fault, --log-dir) are checked and go
- * into the environment, for the ranks. Returns 0; or COMMAND_USAGE, and what is wrong has been said.
- * bench_options_free() after either.
+ * Reads the command line. Options that are settings of the library (--paths, --fault, --log-dir)
+ * are checked and go into the environment, for the ranks. Returns 0; or COMMAND_USAGE, and what is
+ * wrong has been said. bench_options_free() after either.
  */
 int bench_options_parse(int argc, char **argv, struct bench_options *ret_options);
 void bench_options_free(struct bench_options *options);

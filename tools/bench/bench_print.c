@@ -23,10 +23,14 @@ static void print_rows(const struct bench_results *results)
 	for (size_t i = 0; i < results->nrows; i++) {
 		const struct bench_row *row = &results->rows[i];
 
-		printf("%10" PRIu64 " %5s %-5s %-12s %9" PRIu64 " %10.2f %10.2f %10.2f %10.2f  %s\n",
+		printf("%10" PRIu64 " %5s %-5s %-12s %9" PRIu64
+		       " %10.2f %10.2f %10.2f %10.2f  %s\n",
 		       row->bytes, belay_dtype_name(row->dtype), path_text(row),
 		       algorithm_text(row), row->calls, row->min_us, row->p50_us, row->p99_us,
-		       row->busbw_gbps, row->checked ? "right" : row->calls ? "WRONG" : "none");
+		       row->busbw_gbps,
+		       row->checked ? "right"
+		       : row->calls ? "WRONG"
+				    : "none");
 	}
 }
 
@@ -68,14 +72,14 @@ static json_t *rounded(double value, uint64_t samples)
 
 static json_t *row_json(const struct bench_results *results, const struct bench_row *row)
 {
-	return json_pack("{s:I, s:s, s:s, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:b}",
-			 "bytes", (json_int_t)row->bytes, "dtype", belay_dtype_name(row->dtype),
-			 "op", belay_op_name(results->op),
-			 "path", row->path ? belay_path_name(row->path) : NULL,
-			 "algorithm", row->algorithm ? belay_algorithm_name(row->algorithm) : NULL,
-			 "calls", (json_int_t)row->calls, "min_us", rounded(row->min_us, row->calls),
-			 "p50_us", rounded(row->p50_us, row->calls), "p99_us", rounded(row->p99_us, row->calls),
-			 "busbw_gbps", rounded(row->busbw_gbps, row->calls), "checked", row->checked);
+	return json_pack(
+		"{s:I, s:s, s:s, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:b}", "bytes",
+		(json_int_t)row->bytes, "dtype", belay_dtype_name(row->dtype), "op",
+		belay_op_name(results->op), "path", row->path ? belay_path_name(row->path) : NULL,
+		"algorithm", row->algorithm ? belay_algorithm_name(row->algorithm) : NULL, "calls",
+		(json_int_t)row->calls, "min_us", rounded(row->min_us, row->calls), "p50_us",
+		rounded(row->p50_us, row->calls), "p99_us", rounded(row->p99_us, row->calls),
+		"busbw_gbps", rounded(row->busbw_gbps, row->calls), "checked", row->checked);
 }
 
 static json_t *passes_json(const struct bench_results *results)
@@ -146,12 +150,11 @@ static json_t *rows_json(const struct bench_results *results)
 /* A piece that could not be made makes the whole NULL: json_pack() checks each. */
 static int print_json(const struct bench_results *results, struct bench_job *job)
 {
-	json_t *document = json_pack("{s:s, s:I, s:o, s:o, s:I, s:o, s:o, s:I, s:o}",
-		"backend", results->backend, "ranks", (json_int_t)results->nranks,
-		"rows", rows_json(results), "passes", passes_json(results),
-		"rescues", (json_int_t)results->rescues,
-		"verdict", first_verdict_json(results, job),
-		"verdicts", verdicts_json(results, job),
+	json_t *document = json_pack(
+		"{s:s, s:I, s:o, s:o, s:I, s:o, s:o, s:I, s:o}", "backend", results->backend,
+		"ranks", (json_int_t)results->nranks, "rows", rows_json(results), "passes",
+		passes_json(results), "rescues", (json_int_t)results->rescues, "verdict",
+		first_verdict_json(results, job), "verdicts", verdicts_json(results, job),
 		"wrong_results", (json_int_t)results->wrong, "lost_ranks", lost_json(results));
 
 	if (!document)

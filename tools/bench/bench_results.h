@@ -8,19 +8,19 @@
 #include <stdio.h>
 
 #include "tools/bench/bench_job.h"
-#include "tools/command_line.h"
 #include "tools/bench/rank_processes.h"
+#include "tools/command_line.h"
 
 /* All calls of one size and type. Times are those of the slowest rank of each call. */
 struct bench_row {
 	uint64_t count, bytes;
 	enum belay_dtype dtype;
-	enum belay_path path;           /* of most of its calls; 0: none finished */
+	enum belay_path path;		/* of most of its calls; 0: none finished */
 	enum belay_algorithm algorithm; /* of the last */
-	uint64_t calls;                 /* finished by all ranks */
+	uint64_t calls;			/* finished by all ranks */
 	double min_us, p50_us, p99_us;
-	double busbw_gbps;              /* at the median: bytes / time * 2 (n - 1) / n, in 10^9 bytes a second */
-	int checked;                    /* every rank's every result was right */
+	double busbw_gbps; /* at the median: bytes / time * 2 (n - 1) / n, in 10^9 bytes a second */
+	int checked;	   /* every rank's every result was right */
 };
 
 struct bench_results {
@@ -29,14 +29,14 @@ struct bench_results {
 	uint32_t nranks;
 	struct bench_row *rows; /* owned */
 	size_t nrows;
-	uint64_t passes;        /* committed on all ranks */
+	uint64_t passes; /* committed on all ranks */
 	double pass_p50_ms, pass_p99_ms;
-	uint64_t rescues;       /* seqs */
-	uint64_t wrong;         /* results, of all ranks */
+	uint64_t rescues;	/* seqs */
+	uint64_t wrong;		/* results, of all ranks */
 	uint64_t verdict_ranks; /* mask: ranks that report a verdict */
-	uint64_t lost_ranks;    /* mask: ranks that were killed or did not end */
-	int agreed;             /* all verdicts are the same */
-	int failed;             /* anything went wrong at all */
+	uint64_t lost_ranks;	/* mask: ranks that were killed or did not end */
+	int agreed;		/* all verdicts are the same */
+	int failed;		/* anything went wrong at all */
 };
 
 /* Needs the job after the end of its ranks. Returns 0, or -1 without memory. */

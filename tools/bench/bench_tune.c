@@ -12,8 +12,8 @@
 
 #include "tools/bench/bench_group.h"
 
-/* Turns taken by the algorithms: the machine's state changes within seconds. Odd, for the median.
- */
+/* Turns taken by the algorithms: the machine's state changes within seconds. Odd, for the
+ * median. */
 #define ROUNDS 3
 
 struct measured {

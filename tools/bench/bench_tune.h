@@ -11,12 +11,14 @@
 
 #include "tools/bench/bench_options.h"
 
-/* Measures, prints what was found and writes options->tune. Returns the exit status, or minus a signal's number. */
+/* Measures, prints what was found and writes options->tune. Returns the exit status, or minus a
+ * signal's number. */
 int bench_tune(const struct bench_options *options);
 
 /*
- * From which size on two-shot wins: the first of the sorted sizes so that it costs least in sum to take one-shot below
- * and two-shot from there on; UINT64_MAX: never. Times are relative to the better one, so that each size counts alike.
+ * From which size on two-shot wins: the first of the sorted sizes so that it costs least in sum to
+ * take one-shot below and two-shot from there on; UINT64_MAX: never. Times are relative to the
+ * better one, so that each size counts alike.
  */
 uint64_t bench_tune_choose(const uint64_t *sizes, const double *oneshot_us,
 			   const double *twoshot_us, size_t n);

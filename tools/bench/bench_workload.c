@@ -151,8 +151,8 @@ static int read_word(const struct place *place, char *word, struct workload_line
 	return set_value(place, line, key, value);
 }
 
-/* Reads one line. Returns 1 when it holds a kind of pass, 0 when it is blank, -1 when it is wrong.
- */
+/* Reads one line. Returns 1 when it holds a kind of pass, 0 when it is blank, -1 when it is
+ * wrong. */
 static int read_line(const struct place *place, char *text, struct workload_line *ret_line)
 {
 	struct workload_line line = {0};

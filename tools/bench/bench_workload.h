@@ -16,10 +16,10 @@
 
 /* More than any run can make; keeps products of these numbers within 64 bits. */
 #define WORKLOAD_PASSES_MAX UINT64_C(1000000000)
-#define WORKLOAD_CALLS_MAX UINT64_C(1000000)
-#define WORKLOAD_COUNT_MAX (UINT64_C(1) << 32)
+#define WORKLOAD_CALLS_MAX  UINT64_C(1000000)
+#define WORKLOAD_COUNT_MAX  (UINT64_C(1) << 32)
 #define WORKLOAD_GAP_US_MAX UINT64_C(60000000)
-#define WORKLOAD_LINES_MAX 100000
+#define WORKLOAD_LINES_MAX  100000
 
 /* A kind of pass: `passes` passes of `calls` calls of `count` elements. */
 struct workload_line {
@@ -39,8 +39,8 @@ struct workload {
 int workload_builtin(const char *name, uint64_t passes, struct workload *ret_workload);
 
 /*
- * Reads a workload file. Returns 0, or -1 and in ret_problem (one line) what is wrong, where and what was
- * expected; `name` is how that line calls the file.
+ * Reads a workload file. Returns 0, or -1 and in ret_problem (one line) what is wrong, where and
+ * what was expected; `name` is how that line calls the file.
  */
 int workload_read(FILE *input, const char *name, struct workload *ret_workload, char *ret_problem,
 		  size_t problem_size);

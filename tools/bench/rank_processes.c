@@ -36,8 +36,8 @@ static void fill_signals(sigset_t *ret_set)
 	sigaddset(ret_set, SIGTERM);
 }
 
-/* Executes this program anew; by its path, so that tools show its name, else by the link to itself.
- */
+/* Executes this program anew; by its path, so that tools show its name, else by the link to
+ * itself. */
 static void execute(char **arguments)
 {
 	static const char link[] = "/proc/self/exe";

@@ -17,13 +17,13 @@
 
 #include "runtime/belay.h"
 
-#define RANK_JOB_FD 3
+#define RANK_JOB_FD   3
 #define RANK_ARGUMENT "--rank-process="
 
 struct rank_process {
-	pid_t pid;       /* 0 once it has been reaped */
+	pid_t pid;	 /* 0 once it has been reaped */
 	int wait_status; /* as waitpid() gave it, once pid is 0 */
-	int overdue;     /* 1: killed by this command because it did not end */
+	int overdue;	 /* 1: killed by this command because it did not end */
 };
 
 struct rank_processes {
@@ -42,14 +42,14 @@ struct rank_limits {
 };
 
 /*
- * Starts `count` ranks that inherit job_fd. Returns 0, or -1 with errno; then none is left. From here on
- * until the end of rank_processes_wait(), signals that end a program wait.
+ * Starts `count` ranks that inherit job_fd. Returns 0, or -1 with errno; then none is left. From
+ * here on until the end of rank_processes_wait(), signals that end a program wait.
  */
 int rank_processes_start(struct rank_processes *processes, int count, int job_fd);
 
 /*
- * Waits for the end of all ranks. Returns 0; or the number of a signal that came in the meantime: then the
- * ranks are gone and the command should end by that signal.
+ * Waits for the end of all ranks. Returns 0; or the number of a signal that came in the meantime:
+ * then the ranks are gone and the command should end by that signal.
  */
 int rank_processes_wait(struct rank_processes *processes, const struct rank_limits *limits);
 

@@ -52,7 +52,7 @@ static void print_probe(const struct info *info)
 
 static void print_settings(void)
 {
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 
 	printf("\nsettings\n");
 	for (int i = 0; i < belay_setting_count(); i++) {
@@ -69,8 +69,7 @@ static json_t *versions_json(void)
 	int known = uname(&kernel) == 0;
 
 	return json_pack("{s:s, s:b, s:b, s:b, s:s?}", "belay_info", PACKAGE_VERSION, "lttng",
-			 WITH_LTTNG, "cuda", 0, "nccl", 0, "kernel",
-			 known ? kernel.release : NULL);
+			 WITH_LTTNG, "cuda", 0, "nccl", 0, "kernel", known ? kernel.release : NULL);
 }
 
 static json_t *paths_json(const struct info *info)
@@ -79,8 +78,8 @@ static json_t *paths_json(const struct info *info)
 
 	for (int path = BELAY_PATH_SYMM; path < INFO_PATHS; path++)
 		(void)json_object_set_new(paths, belay_path_name((enum belay_path)path),
-			json_pack("{s:b, s:s}", "usable", info->path[path].usable, "why",
-				  info->path[path].why));
+					  json_pack("{s:b, s:s}", "usable", info->path[path].usable,
+						    "why", info->path[path].why));
 	return paths;
 }
 
@@ -97,25 +96,27 @@ static json_t *probe_json(const struct info *info)
 
 		if (probe->tried)
 			(void)json_object_set_new(paths, belay_path_name((enum belay_path)path),
-				json_pack("{s:b, s:I, s:f, s:s}", "works", probe->works, "calls",
-					  (json_int_t)probe->calls, "p50_us", probe->p50_us,
-					  "why", probe->why));
+						  json_pack("{s:b, s:I, s:f, s:s}", "works",
+							    probe->works, "calls",
+							    (json_int_t)probe->calls, "p50_us",
+							    probe->p50_us, "why", probe->why));
 	}
 	return json_pack("{s:I, s:o}", "ranks", (json_int_t)info->probe_ranks, "paths", paths);
 }
 
 static json_t *settings_json(void)
 {
-	struct belay_setting setting = { .size = sizeof(setting) };
+	struct belay_setting setting = {.size = sizeof(setting)};
 	json_t *settings = json_array();
 
 	for (int i = 0; i < belay_setting_count(); i++) {
 		if (belay_setting_get(i, NULL, &setting))
 			continue; /* info_look() has checked them */
 		(void)json_array_append_new(settings,
-			json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", setting.name, "value",
-				  setting.value, "from", setting.origin, "default",
-				  setting.default_value, "text", setting.text));
+					    json_pack("{s:s, s:s, s:s, s:s, s:s}", "name",
+						      setting.name, "value", setting.value, "from",
+						      setting.origin, "default",
+						      setting.default_value, "text", setting.text));
 	}
 	return settings;
 }

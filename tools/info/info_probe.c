@@ -103,8 +103,8 @@ int info_probe(uint32_t nranks, struct info *info)
 	int status;
 
 	info->probe_ranks = nranks;
-	/* What goes wrong comes back from the ranks as text; their own messages would say it twice.
-	 */
+	/* What goes wrong comes back from the ranks as text; their own messages would say it
+	 * twice. */
 	(void)setenv("BELAY_LOG", "off", 1);
 	status = probe_paths(info);
 	restore("BELAY_LOG", level);

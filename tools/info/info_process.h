@@ -8,7 +8,8 @@
 /* The third form, besides enum command_format. */
 #define FORMAT_PROMETHEUS 2
 
-/* Prints to stdout. Returns 0; or 1: there is no such process or communicator, or it cannot be looked at, which was said. */
+/* Prints to stdout. Returns 0; or 1: there is no such process or communicator, or it cannot be
+ * looked at, which was said. */
 int info_process(int pid, int format);
 
 #endif /* BELAY_TOOLS_INFO_PROCESS_H */

@@ -19,9 +19,9 @@ struct info_path {
 struct info_probe {
 	int tried;
 	int works;
-	uint64_t calls;   /* checked on every rank */
-	double p50_us;    /* of 64 KiB */
-	char why[1024];   /* it does not work */
+	uint64_t calls; /* checked on every rank */
+	double p50_us;	/* of 64 KiB */
+	char why[1024]; /* it does not work */
 };
 
 struct info {
@@ -30,12 +30,13 @@ struct info {
 	struct info_probe probe[INFO_PATHS];
 };
 
-/* Looks at what this process can do, without other processes. Returns 0, or 1: a setting is bad, and it was said. */
+/* Looks at what this process can do, without other processes. Returns 0, or 1: a setting is bad,
+ * and it was said. */
 int info_look(struct info *ret_info);
 
 /*
- * Starts that many ranks for each path that may work, lets them test their memory and make a few checked calls.
- * Returns 0 if all that was tried works, 1 if not, or minus the number of a signal.
+ * Starts that many ranks for each path that may work, lets them test their memory and make a few
+ * checked calls. Returns 0 if all that was tried works, 1 if not, or minus the number of a signal.
  */
 int info_probe(uint32_t nranks, struct info *info);
 
