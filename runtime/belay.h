@@ -423,7 +423,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uin
  *                        recv is untouched; else its content is undefined
  *
  * Blocks until all ranks have made the call, at most BELAY_GIVE_UP_MS (BELAY_WARMUP_GIVE_UP_MS in
- * the first pass) and a short agreement. Allocates nothing, opens nothing, prints nothing.
+ * the first pass) and a short agreement; a call above BELAY_SYMM_MAX or 512 KB goes in turns, each with
+ * that deadline. Allocates nothing, opens nothing, prints nothing.
  */
 BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, size_t count,
 					       enum belay_dtype dtype, enum belay_op op,
