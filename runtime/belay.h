@@ -209,6 +209,8 @@ struct belay_config {
 	const char *buffer_max;
 	uint64_t first_seq; /**< number of the first call; 0 means 1. For tests of the wrap; must
 			       agree */
+	const char *device;
+	const char *nccl_library;
 };
 
 /** The initial value of a struct belay_config. */

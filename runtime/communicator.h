@@ -39,6 +39,7 @@
 #include "runtime/tuning.h"
 #include "trace/trace.h"
 
+struct device;
 struct path;
 struct watcher;
 
@@ -66,6 +67,7 @@ struct belay_comm {
 	/* Constant. */
 	unsigned rank;
 	unsigned nranks;
+	struct device *device; /* NULL: a communicator of host memory; see cuda/device.h */
 	struct control_segment control;
 	struct region region;
 	struct settings settings;

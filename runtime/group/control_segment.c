@@ -18,9 +18,20 @@ static size_t rank_offset(void)
 	return round_up(sizeof(struct control_head), LINE);
 }
 
+static size_t device_offset(uint32_t nranks)
+{
+	return round_up(rank_offset() + nranks * sizeof(struct control_rank), LINE);
+}
+
+static uint32_t devices(uint32_t nranks)
+{
+	return nranks <= SYMM_RANKS_MAX ? nranks : 0;
+}
+
 static size_t ring_offset(uint32_t nranks)
 {
-	return round_up(rank_offset() + nranks * sizeof(struct control_rank), PAGE);
+	return round_up(device_offset(nranks) + devices(nranks) * sizeof(struct control_device),
+			PAGE);
 }
 
 size_t control_segment_bytes(uint32_t nranks)
@@ -34,6 +45,10 @@ void control_segment_place(void *memory, uint32_t nranks, struct control_segment
 
 	ret_segment->head = memory;
 	ret_segment->rank = (struct control_rank *)(void *)(base + rank_offset());
+	ret_segment->device =
+		devices(nranks) ? (struct control_device *)(void *)(base + device_offset(nranks))
+				: NULL;
+	ret_segment->mapped_bytes = ring_offset(nranks);
 	ret_segment->rings = base + ring_offset(nranks);
 	ret_segment->bytes = control_segment_bytes(nranks);
 }
@@ -47,6 +62,7 @@ void control_segment_fill(const struct control_segment *segment, uint32_t nranks
 	head->nranks = nranks;
 	head->bytes = segment->bytes;
 	head->rank_offset = rank_offset();
+	head->device_offset = devices(nranks) ? device_offset(nranks) : 0;
 	head->ring_offset = ring_offset(nranks);
 	head->ring_bytes = trace_ring_bytes(nranks);
 	strncpy(head->comm_id, comm_id, sizeof(head->comm_id) - 1);

@@ -37,10 +37,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/symm_layout.h"
 #include "runtime/belay.h"
 
 #define CONTROL_MAGIC	   UINT64_C(0x31676573796c6562) /* "belyseg1" */
-#define CONTROL_VERSION	   1
+#define CONTROL_VERSION	   2
 #define CONTROL_NAME	   "belay-control" /* of the memfd, as seen in /proc/PID/fd */
 #define CONTROL_TEXT_BYTES 320
 #define LINE		   64
@@ -117,12 +118,45 @@ struct control_rank {
 	struct control_heirs heirs;
 };
 
+/* What a rank's device is, told before the ranks look at each other (barrier of the creation). */
+struct control_facts {
+	uint8_t uuid[16]; /* tells ranks that share a device */
+	char name[64];
+	uint32_t pci_domain, pci_bus, pci_device;
+	int32_t numa_node; /* -1: not known */
+	uint32_t multiprocessors;
+	uint32_t blocks_max;  /* largest grid that this rank can run beside the ranks on its device */
+	uint32_t compute;     /* major * 10 + minor */
+	uint32_t present;     /* 1: the rank has a device and the rest is filled in */
+	uint64_t peer_access; /* bit r: can map rank r's device */
+	uint64_t peer_native; /* ... with native atomics */
+	uint64_t peer_nvlink; /* ... over NVLink */
+};
+
+/* One rank's device side. Posts are written by its kernels, orders and facts by its process. */
+struct control_device {
+	alignas(LINE) struct symm_posts posts;
+	alignas(LINE) struct symm_orders orders;
+	alignas(LINE) struct control_facts facts;
+};
+
+/* Of the whole communicator; written by rank 0 before a barrier unless it says otherwise. */
+struct control_nccl {
+	unsigned char rescue_id[128]; /* ncclUniqueId of the watchers' communicator */
+	unsigned char calls_id[128];  /* ... and of the one for whole calls */
+	int32_t version;
+	_Atomic uint32_t broken; /* 1: a rank saw the watchers' communicator fail; any watcher */
+};
+
 struct control_head {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t nranks;
 	uint64_t bytes;	      /* of the whole segment */
 	uint64_t rank_offset; /* of struct control_rank [nranks] */
+	uint64_t device_offset; /* of struct control_device [nranks]; 0: too many ranks for devices */
+	uint32_t for_device;	/* 1: calls are on device memory, and kernels post */
+	uint32_t reserved;
 	uint64_t ring_offset; /* of the trace rings */
 	uint64_t ring_bytes;  /* of one rank's rings */
 	uint64_t heartbeat_period_ns;
@@ -151,14 +185,24 @@ struct control_head {
 	_Atomic uint32_t breaker_state;		    /* enum belay_breaker_state */
 	/* 1 + the rank whose `heirs` are agreed; 0: none yet. CAS from 0. */
 	alignas(LINE) _Atomic uint32_t heir_of;
+	alignas(LINE) struct control_nccl nccl;
 };
 
 static_assert(offsetof(struct control_rank, call) == LINE, "the step words fill one line");
 static_assert(sizeof(struct control_rank) % LINE == 0, "ranks do not share lines");
+static_assert(sizeof(struct control_call) == sizeof(struct symm_description),
+	      "kernels describe calls as the runtime does");
+static_assert(offsetof(struct control_call, signature) ==
+		      offsetof(struct symm_description, signature) &&
+		      offsetof(struct control_call, path) == offsetof(struct symm_description, path),
+	      "likewise");
+static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "kernels store plain words");
 
 struct control_segment {
 	struct control_head *head;
-	struct control_rank *rank; /* nranks of them */
+	struct control_rank *rank;     /* nranks of them */
+	struct control_device *device; /* likewise; NULL when there are more than SYMM_RANKS_MAX */
+	size_t mapped_bytes; /* from the head on: what devices map; whole pages */
 	void *rings;
 	size_t bytes;
 };

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device side of a communicator: what its calling thread and its watcher share once calls are on
+ * device memory. A communicator is of one kind for its life: of the host (comm->device is NULL,
+ * streams are refused) or of a device (any device pointer of that device, any stream).
+ *
+ *   creation    device_open()    context, memory, stream; what is only local
+ *               device_share()   facts and regions of all ranks, mapped at one stride
+ *               device_verify()  self-test in two halves, by barriers of the meeting
+ *               device_start()   kernels loaded, everything that a rescue needs allocated and warm
+ *   calls       path/symm_path.c, path/nccl_path.c, path/parked_path.c: enqueue and return
+ *   watcher     device_watch()   kernel posts -> mailbox -> orders (device_calls.c); records
+ *                                (device_records.c); the clock (device_clock.c)
+ *   end         device_close()
+ *
+ * Built without CUDA all of this exists and device_open() says so; see gpu_none.c.
+ */
+#ifndef BELAY_RUNTIME_CUDA_DEVICE_H
+#define BELAY_RUNTIME_CUDA_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/symm_kernels.h"
+#include "runtime/communicator.h"
+#include "runtime/cuda/gpu.h"
+#include "runtime/cuda/launch_shape.h"
+
+struct device_calls;
+struct device_clock;
+struct device_records;
+struct nccl_worker;
+
+struct device {
+	/* Constant once device_start() has returned. */
+	int ordinal;
+	struct gpu_facts facts;
+	struct symm_comm symm; /* what every launch is given */
+	bool shared;	       /* regions are mapped; else `symm.region` is private memory of this rank */
+	uint32_t sharing;      /* ranks on this rank's device, itself included */
+	uint64_t turn_bytes;   /* largest turn */
+	struct launch_table table; /* algorithm and grid by size */
+	struct CUstream_st *stream; /* the watcher's; creation's before that */
+	struct gpu_region *region[SYMM_RANKS_MAX];
+	void *space;
+	size_t space_bytes, region_bytes;
+	void *registered; /* control segment, registered with CUDA */
+	/* For rescue: device memory for all ranks' parts, pinned host memory for one part and for
+	 * small answers. */
+	char *parts;
+	size_t parts_stride;
+	char *bounce;
+	size_t bounce_bytes;
+	struct device_answers *answers; /* pinned: see device_answers */
+	struct nccl_worker *nccl;	/* NULL: NCCL cannot be used; the reason stands in comm->reasons */
+
+	/* Calling thread. */
+	uint64_t tickets;	       /* eager launches so far */
+	struct CUstream_st *last_stream; /* of the last launch */
+	uint64_t last_capture;	       /* id of the capture that the last launch went into; 0: eager */
+	uint64_t passes_ended;	       /* eager end marks so far */
+
+	/* Watcher. */
+	struct device_calls *calls;
+	struct device_records *records;
+	struct device_clock *clock;
+};
+
+/* Small results of kernels and copies, in pinned host memory. */
+struct device_answers {
+	int32_t selftest;
+	uint32_t probe_seen;
+	uint64_t digest;
+	struct symm_mode mode;
+	uint64_t scratch[8];
+};
+
+/* Which device a communicator is for, by BELAY_DEVICE: "host", a number, or "auto": the device of the
+ * calling thread's current context, host where there is none. -1: host. */
+int device_wanted(const struct settings *settings, int *ret_ordinal, struct cause_chain *causes);
+
+/* Local part. Returns 0, or a status with causes. Needs the mapped control segment. */
+int device_open(struct belay_comm *comm, int ordinal, struct device **ret_device);
+
+/* Exchanges facts and regions with the peers over comm->members.link, by deadline_ns. 0, or -1 with
+ * the reason why the symm path cannot be used here (then symm.region becomes private memory); peers
+ * are told, so that nobody waits. Between two barriers of the meeting. */
+int device_share(struct belay_comm *comm, uint64_t deadline_ns, char *ret_why, size_t size);
+
+/* Halves of the self-test; 0, or -1 with the reason. Call both only where device_share() succeeded
+ * here; peers' failures do no harm. */
+int device_selftest_write(struct belay_comm *comm, uint64_t nonce, bool spoil, char *ret_why,
+			  size_t size);
+int device_selftest_verify(struct belay_comm *comm, uint64_t nonce, char *ret_why, size_t size);
+
+/* After the paths are agreed and before the last barrier. 0, or a status with causes. */
+int device_start(struct belay_comm *comm);
+
+/* Frees everything, in any state, in bounded time. No kernel of the communicator may be enqueued by
+ * the application any more; those still stuck have been ordered to leave. */
+void device_close(struct belay_comm *comm);
+
+/* ---- watcher --------------------------------------------------------------------------------- */
+
+/* One look: takes the kernel's posts over into the mailbox, gives orders, drains records, beats the
+ * clock. Returns when it wants to be called again at the latest, ns. */
+uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns);
+
+/* A verdict is decided from `turn` on: kernels in it or above leave without a result. */
+void device_fail_from(struct belay_comm *comm, uint64_t turn);
+
+/* Reads a rank's retained input of a turn into host memory: own, or a dead peer's whose blocks all say
+ * that it is whole (P3). 0; -1: cannot be had. Watcher; waits for the copy, bounded. */
+int device_read_retained(struct belay_comm *comm, unsigned rank, uint64_t turn, size_t offset,
+			 size_t bytes, void *to);
+/* Writes part of an abandoned turn's output from host memory. Watcher; waits, bounded. 0 or -1. */
+int device_write_output(struct belay_comm *comm, void *output, size_t offset, const void *from,
+			size_t bytes);
+
+/* Rank's `done` turn by its kernels' posts: block words folded, and the word posted after rescues.
+ * Any thread. */
+uint64_t device_done(const struct belay_comm *comm, unsigned rank);
+
+/* A CUDA call failed for good: complains (verdict gpu_fault naming this rank). Any thread. */
+void device_fault(struct belay_comm *comm, const struct gpu_error *error, const char *what);
+
+#endif /* BELAY_RUNTIME_CUDA_DEVICE_H */
