@@ -142,6 +142,11 @@ struct symm_posts {
 	uint64_t reserved;
 	uint64_t gate[2]; /* by parity: flag << 32 | signature of a call on the NCCL path */
 	uint64_t calibration[2]; /* round, ticks: one 16-byte store; see symm_launch_calibrate() */
+	/* Where the output of the stuck turn begins (symm_launch.recv), and that turn: one 16-byte
+	 * store by each new owner of `stuck_owner`, then a system-scope fence, then its first
+	 * `stuck`. A rescue writes there, so here the order counts: contract [POSTS]. */
+	uint64_t output, output_turn;
+	uint64_t spare[6];
 };
 
 /* What the watcher tells a kernel that is stuck; never read by one that is on time. */
