@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "kernels/host_sum.h"
+#include "kernels/sum_types.h"
 
 #ifdef __FAST_MATH__
 #error "the rank-order sum needs IEEE arithmetic: build without -ffast-math"
@@ -17,20 +18,6 @@
 #define HOST_SUM_INLINE inline __attribute__((always_inline))
 /* Bytes: the kernels' step, and a cache line of every CPU that they are made for. */
 #define HOST_SUM_LINE 64
-
-/* The numbers of belay.h, which this folder does not include; the unit test uses those. */
-enum {
-	HOST_SUM_F32 = 1,
-	HOST_SUM_F64,
-	HOST_SUM_F16,
-	HOST_SUM_BF16,
-	HOST_SUM_I32,
-	HOST_SUM_I64,
-	HOST_SUM_U8,
-	HOST_SUM_I8,
-	HOST_SUM_DTYPES
-};
-enum { HOST_SUM_SUM = 1, HOST_SUM_MAX, HOST_SUM_MIN, HOST_SUM_PROD, HOST_SUM_OPS };
 
 /* Reduces the first `lines` whole lines of the job, whose count is not looked at. */
 typedef uint64_t host_sum_reduce(const struct host_sum_job *job, size_t lines);
