@@ -74,8 +74,9 @@ struct symm_launch {
 	void *recv;
 	uint64_t count;	     /* elements of this turn */
 	uint64_t call_count; /* elements of the call */
-	uint64_t signature_base; /* hash of (count, dtype, op); the kernel adds pass and place */
-	uint64_t ticket;     /* of an eager launch, from 1; 0 when captured */
+	uint64_t signature_base; /* hash of (count, dtype, op); symm_signature() adds pass and place */
+	uint64_t ticket;     /* to be posted at the end: of an eager call's last launch, from 1. 0: none
+				(captured, or more launches of the call follow) */
 	uint32_t turn_of_call, turns_of_call;
 	uint8_t dtype, op; /* as in belay.h */
 	uint8_t algorithm; /* enum symm_algorithm; ignored where it does not apply */
@@ -108,8 +109,10 @@ int symm_launch_gate(const struct symm_comm *comm, const struct symm_launch *lau
 int symm_launch_gate_end(const struct symm_comm *comm, const struct symm_launch *launch,
 			 struct CUstream_st *stream);
 
-/* Pass marks: begin counts the pass and its calls from 0; end posts pass_ended and its seqs. */
-int symm_launch_pass(const struct symm_comm *comm, int begin, struct CUstream_st *stream);
+/* Pass marks: begin counts the pass and its calls from 0; end posts pass_ended and its seqs. Then the
+ * ticket is posted, as by a call; 0: none. */
+int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,
+		     struct CUstream_st *stream);
 
 /* First lines of all blocks: the turn before the first. Slots of the full wire filled with the
  * sentinel, everything else 0. Before the first barrier of creation. */

@@ -24,10 +24,33 @@
 #define SYMM_BLOCKS_MAX 256
 #define SYMM_FAULTS_MAX 16
 
+/* Computed alike on both sides. */
+#ifdef __CUDACC__
+#define SYMM_BOTH_SIDES static __host__ __device__ inline
+#else
+#define SYMM_BOTH_SIDES static inline
+#endif
+
 /* R5: a flag is never 0, and only equality counts. The same rule as region_flag(). */
-static inline uint32_t symm_flag_of(uint64_t turn)
+SYMM_BOTH_SIDES uint32_t symm_flag_of(uint64_t turn)
 {
 	return (uint32_t)(turn % UINT32_MAX + 1);
+}
+
+/* A step of the hash behind signatures. */
+SYMM_BOTH_SIDES uint64_t symm_mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9fb21c651e98df25);
+	return hash ^ hash >> 29;
+}
+
+/* M1: `base` is the hash of (count, dtype, op), call_signature_base() of the runtime; pass and place
+ * come in last, since on a device only the kernel knows them. */
+SYMM_BOTH_SIDES uint32_t symm_signature(uint64_t base, uint64_t pass, uint32_t index)
+{
+	uint64_t hash = symm_mix(symm_mix(base, pass), index);
+
+	return (uint32_t)(hash ^ hash >> 32);
 }
 
 /* ---- block words: what one block says of one turn -------------------------------------------- */
@@ -135,7 +158,7 @@ struct symm_posts {
 	uint64_t mismatch;    /* turn << 8 | rank whose header differs */
 	uint64_t gave_up;     /* turn that a kernel left by its own last deadline: nobody answered */
 	uint64_t fault_asked; /* turn << 8 | fault point: act, then say so in `fault_done` */
-	uint64_t ticket;      /* number of the last eager launch that has ended */
+	uint64_t ticket;      /* the last that was given to a launch and has been reached */
 	uint64_t pass_begun;  /* passes begun and ended, as the marks were carried out */
 	uint64_t pass_ended;
 	uint64_t pass_first_seq, pass_last_seq, pass_last_turn; /* of pass_ended; stored before it */

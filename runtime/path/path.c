@@ -7,20 +7,15 @@
 #include "runtime/outcome/watcher.h"
 #include "runtime/wait.h"
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+uint64_t call_signature_base(uint64_t count, int dtype, int op)
 {
-	hash = (hash ^ value) * 0x9fb21c651e98df25u;
-	return hash ^ hash >> 29;
+	return symm_mix(symm_mix(0x62656c61, count),
+			(uint64_t)dtype << 32 | (uint64_t)(uint32_t)op);
 }
 
 uint32_t call_signature(uint64_t count, int dtype, int op, uint64_t pass, uint32_t index)
 {
-	uint64_t hash = mix(0x62656c61, count);
-
-	hash = mix(hash, (uint64_t)dtype << 32 | (uint64_t)(uint32_t)op);
-	hash = mix(hash, pass);
-	hash = mix(hash, index);
-	return (uint32_t)(hash ^ hash >> 32);
+	return symm_signature(call_signature_base(count, dtype, op), pass, index);
 }
 
 void path_stage(struct belay_comm *comm, const struct call *call, uint64_t turn, const void *input,

@@ -10,6 +10,7 @@
 #ifndef BELAY_RUNTIME_PATH_PATH_H
 #define BELAY_RUNTIME_PATH_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,11 @@ struct call {
 	uint64_t last_turn; /* set by the path before its first turn */
 	struct call_record
 		*record; /* the path fills staged_ns, arrivals, algorithm, digest, flags */
+	/* Of calls on device memory; seq, pass, index and signature are the kernels' there, and
+	 * there is no record. */
+	struct CUstream_st *stream; /* NULL: the legacy default stream */
+	bool captured;
+	uint64_t ticket; /* for the call's last launch; 0 when captured */
 };
 
 struct path {
@@ -45,11 +51,19 @@ struct path {
 			unsigned rank);
 };
 
+/* For host memory. */
 extern const struct path host_path;
 extern const struct path ring_path;
+/* For device memory: allreduce() enqueues on call->stream and returns. parked_path has the id of
+ * the ring: its kernels wait for the watchers, which do what ring_path does. */
+extern const struct path symm_path;
+extern const struct path nccl_path;
+extern const struct path parked_path;
 
 /* hash of (count, dtype, op, pass, place in pass), rule M1. Pure. */
 uint32_t call_signature(uint64_t count, int dtype, int op, uint64_t pass, uint32_t index);
+/* What the host knows of it; symm_signature() goes on, in a kernel for calls on device memory. */
+uint64_t call_signature_base(uint64_t count, int dtype, int op);
 
 /* The turns of a call: one for each slot-full, at least one. */
 static inline uint64_t call_turns(size_t bytes, size_t slot_bytes)
