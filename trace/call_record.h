@@ -75,7 +75,9 @@ enum event_kind {
 	EVENT_BREAKER = 8,    /* value: enum belay_breaker_state; path; seq: agreed seq */
 	EVENT_PATH_SWITCH = 9, /* path: new path; value: old path; seq: from which; text: reason */
 	EVENT_VERDICT = 10,    /* seq, pass; cause; peer: culprit or -1; value: proposer; text */
-	EVENT_ERROR = 11       /* status; peer: rank or -1; seq or 0; value: foreign code; text */
+	EVENT_ERROR = 11,      /* status; peer: rank or -1; seq or 0; value: foreign code; text */
+	EVENT_CLOCK = 12       /* the GPU's clock: at time_ns it showed value ns; duration_ns: error
+				  bound of that */
 };
 
 #define EVENT_TEXT_BYTES 160

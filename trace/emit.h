@@ -56,6 +56,9 @@ static inline void emit_event(const struct trace_identity *identity,
 	case EVENT_ERROR:
 		lttng_ust_tracepoint(belay, error, identity, event);
 		break;
+	case EVENT_CLOCK:
+		lttng_ust_tracepoint(belay, clock, identity, event);
+		break;
 	}
 }
 

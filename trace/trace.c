@@ -209,6 +209,18 @@ static void commit_dropped(struct trace *trace)
 	atomic_store_explicit(&trace->area->calls.lost, trace->lost, memory_order_release);
 }
 
+void trace_call_lost(struct trace *trace, uint64_t calls)
+{
+	if (!trace->area || calls == 0)
+		return;
+	trace->lost += calls;
+	/* With a log the next record looks for its place anew, and notes the gap there. */
+	if (trace->limit != UINT64_MAX)
+		trace->limit = trace->head;
+	/* Release: as in commit_dropped(). */
+	atomic_store_explicit(&trace->area->calls.lost, trace->lost, memory_order_release);
+}
+
 /* Half a ring more is filled, or a call failed: that record should reach the disk now. */
 static void wake_writer(struct trace *trace)
 {

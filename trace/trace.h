@@ -44,6 +44,9 @@ struct call_record *trace_call_slot(struct trace *trace);
  * the writer each time the ring is half full). */
 void trace_call_commit(struct trace *trace);
 
+/* Counts `calls` calls whose records were lost before they came here. The thread that commits. */
+void trace_call_lost(struct trace *trace, uint64_t calls);
+
 /* Publishes an event. Any thread of the process. */
 void trace_event(struct trace *trace, const struct event_record *event);
 

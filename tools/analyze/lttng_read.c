@@ -108,6 +108,7 @@ static const char *const event_names[] = {
 	[EVENT_PATH_SWITCH] = "path_switch",
 	[EVENT_VERDICT] = "verdict",
 	[EVENT_ERROR] = "error",
+	[EVENT_CLOCK] = "clock",
 };
 
 #define EVENT_NAMES (sizeof(event_names) / sizeof(event_names[0]))

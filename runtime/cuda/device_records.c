@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Draining the device's ring of records; see device_records.h. */
+#include "runtime/cuda/device_records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/device_clock.h"
+
+/* Records of one copy: at 2 us a call, one millisecond. */
+#define BATCH 512u
+/* Notes kept for turns not drained yet; more than two turns are never in play. */
+#define NOTES 16u
+/* Places not read near the end of the ring: kernels may be writing there. */
+#define RING_MARGIN   4u
+#define DRAIN_BUSY_NS (2 * NS_PER_MS)
+#define DRAIN_IDLE_NS (20 * NS_PER_MS)
+
+struct batch {
+	struct symm_record record[BATCH];
+	uint64_t digest[BATCH];
+};
+
+struct device_records {
+	struct CUstream_st *stream;
+	struct batch *batch; /* pinned */
+	uint64_t next;	     /* first turn not handed on */
+	uint64_t copying;    /* turns of the copy under way, from `next` on; 0: none */
+	bool failed;	     /* a copy failed for good */
+	/* Of a call of several turns, while its last one is not there. */
+	uint64_t first_start, digest_before, missing_before;
+	struct device_note note[NOTES];
+};
+
+/* ---- one record ------------------------------------------------------------------------------ */
+
+static void add_note(struct device_records *records, uint64_t turn, struct call_record *record)
+{
+	const struct device_note *note = &records->note[turn % NOTES];
+
+	if (note->turn != turn)
+		return;
+	record->flags |= note->flags;
+	record->missing |= note->missing;
+	record->rescue_path = note->rescue_path;
+	record->rescue_ns = note->rescue_ns;
+	if (note->digest_known)
+		record->digest = note->digest;
+}
+
+static void copy_arrivals(const struct belay_comm *comm, const struct symm_record *from,
+			  struct call_record *to)
+{
+	for (unsigned r = 0; r < comm->nranks; r++)
+		to->arrival_ns[r] =
+			from->arrival[r] == UINT32_MAX ? CALL_ARRIVAL_NONE : from->arrival[r];
+	to->arrival_ns[comm->rank] = to->staged_ns;
+}
+
+/* A call of several turns has one record: it begins with the first and ends with the last. True for
+ * a turn that is not the last one. */
+static bool is_part(struct device_records *records, const struct symm_record *from, uint64_t digest)
+{
+	if (records->first_start == 0)
+		records->first_start = from->start;
+	if (from->turn == from->last_turn)
+		return false;
+	records->digest_before += digest;
+	records->missing_before |= from->missing;
+	return true;
+}
+
+static void hand_on(struct belay_comm *comm, const struct symm_record *from, uint64_t digest)
+{
+	struct device_records *records = comm->device->records;
+	struct call_record *to;
+
+	if (is_part(records, from, digest))
+		return;
+	to = trace_call_slot(comm->trace);
+
+	to->seq = from->seq;
+	to->pass = from->pass;
+	to->count = from->count;
+	to->start_ns = device_clock_ns(comm->device->clock, records->first_start);
+	to->duration_ns = from->start - records->first_start + from->duration;
+	to->missing = from->missing | records->missing_before;
+	to->digest = digest + records->digest_before;
+	to->rescue_ns = 0;
+	to->index = from->index;
+	to->enqueue_ns = 0;
+	to->staged_ns = from->staged;
+	to->status = 0;
+	to->flags = (uint16_t)(from->flags | CALL_DIGEST);
+	to->op = from->op;
+	to->dtype = from->dtype;
+	to->path = from->path;
+	to->algorithm = from->algorithm;
+	to->rescue_path = 0;
+	memset(to->reserved, 0, sizeof(to->reserved));
+	copy_arrivals(comm, from, to);
+	add_note(records, from->turn, to);
+	records->first_start = records->digest_before = records->missing_before = 0;
+	/* NCCL's own output is never looked at. */
+	if (to->path == BELAY_PATH_NCCL)
+		to->flags &= (uint16_t)~CALL_DIGEST;
+	device_count_record(comm, to);
+	trace_call_commit(comm->trace);
+}
+
+static bool is_whole(const struct symm_record *record, uint64_t turn)
+{
+	return record->turn == turn && record->turn_again == turn;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void give_up(struct belay_comm *comm, const struct gpu_error *error)
+{
+	comm->device->records->failed = true;
+	comm->device->records->copying = 0;
+	device_fault(comm, error, "copying call records");
+}
+
+/* Turns that newer ones have overwritten. */
+static void skip_lost(struct belay_comm *comm, uint64_t done)
+{
+	struct device_records *records = comm->device->records;
+	uint64_t lost;
+
+	if (done - records->next < SYMM_RING_RECORDS - RING_MARGIN)
+		return;
+	lost = done - records->next - SYMM_RING_RECORDS / 2;
+	trace_call_lost(comm->trace, lost);
+	records->next += lost;
+}
+
+static void begin_copy(struct belay_comm *comm, uint64_t done)
+{
+	struct device_records *records = comm->device->records;
+	struct symm_state *state = comm->device->symm.state;
+	uint64_t place = records->next % SYMM_RING_RECORDS;
+	uint64_t count = done - records->next + 1;
+	struct gpu_error error;
+
+	if (count > BATCH)
+		count = BATCH;
+	if (count > SYMM_RING_RECORDS - place)
+		count = SYMM_RING_RECORDS - place;
+	if (gpu_copy(records->batch->record, &state->ring[place], count * sizeof(state->ring[0]),
+		     records->stream, &error) ||
+	    gpu_copy(records->batch->digest, &state->digest[place],
+		     count * sizeof(state->digest[0]), records->stream, &error))
+		give_up(comm, &error);
+	else
+		records->copying = count;
+}
+
+/* Hands on what the copy brought. What is not whole was copied too early, and only the newest can
+ * be; or it was overwritten while it was copied. */
+static void end_copy(struct belay_comm *comm)
+{
+	struct device_records *records = comm->device->records;
+	uint64_t first = records->next;
+
+	for (uint64_t i = 0; i < records->copying; i++) {
+		const struct symm_record *record = &records->batch->record[i];
+
+		if (is_whole(record, first + i))
+			hand_on(comm, record, records->batch->digest[i]);
+		else if (record->turn > first + i)
+			trace_call_lost(comm->trace, 1);
+		else
+			break;
+		records->next++;
+	}
+	records->copying = 0;
+}
+
+static uint64_t own_done(const struct belay_comm *comm)
+{
+	return device_done(comm, comm->rank);
+}
+
+uint64_t device_records_drain(struct belay_comm *comm, uint64_t now_ns)
+{
+	struct device_records *records = comm->device->records;
+	struct gpu_error error;
+	uint64_t done;
+	int state;
+
+	if (records->failed)
+		return UINT64_MAX;
+	if (records->copying) {
+		state = gpu_stream_done(records->stream, &error);
+		if (state < 0)
+			give_up(comm, &error);
+		if (state == 0)
+			return now_ns + DRAIN_BUSY_NS / 4;
+		if (state > 0)
+			end_copy(comm);
+	}
+	done = own_done(comm);
+	if (records->failed || done < records->next)
+		return now_ns + DRAIN_IDLE_NS;
+	skip_lost(comm, done);
+	begin_copy(comm, done);
+	return now_ns + DRAIN_BUSY_NS;
+}
+
+void device_records_finish(struct belay_comm *comm, uint64_t deadline_ns)
+{
+	struct device_records *records = comm->device ? comm->device->records : NULL;
+
+	if (!records || !comm->trace)
+		return;
+	while (!records->failed && (records->copying || own_done(comm) >= records->next) &&
+	       clock_now_ns() < deadline_ns) {
+		(void)device_records_drain(comm, clock_now_ns());
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NS_PER_MS / 20},
+				NULL);
+	}
+}
+
+/* ---- what kernels cannot know ---------------------------------------------------------------- */
+
+void device_records_note(struct belay_comm *comm, const struct device_note *note)
+{
+	struct device_note *kept = &comm->device->records->note[note->turn % NOTES];
+
+	if (kept->turn != note->turn) {
+		*kept = *note;
+		return;
+	}
+	kept->flags |= note->flags;
+	kept->missing |= note->missing;
+	if (note->rescue_path)
+		kept->rescue_path = note->rescue_path;
+	if (note->rescue_ns)
+		kept->rescue_ns = note->rescue_ns;
+	if (note->digest_known) {
+		kept->digest_known = true;
+		kept->digest = note->digest;
+	}
+}
+
+void device_records_fail(struct belay_comm *comm, uint64_t turn, int status)
+{
+	const struct control_call *call = &comm->own->call[turn & 1];
+	struct call_record *record;
+
+	/* [PROGRESS] (2): whether the description is of this turn. */
+	if (atomic_load_explicit(&comm->own->staged, memory_order_acquire) < turn ||
+	    own_done(comm) >= turn)
+		return;
+	record = trace_call_slot(comm->trace);
+	memset(record, 0, sizeof(*record));
+	record->seq = call->seq;
+	record->pass = call->pass;
+	record->count = call->count;
+	record->index = call->index;
+	record->start_ns = clock_now_ns();
+	record->status = (int16_t)status;
+	record->op = call->op;
+	record->dtype = call->dtype;
+	record->path = call->path;
+	for (unsigned r = 0; r < comm->nranks; r++)
+		record->arrival_ns[r] = CALL_ARRIVAL_NONE;
+	add_note(comm->device->records, turn, record);
+	trace_call_commit(comm->trace);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct device_records *device_records_create(struct belay_comm *comm)
+{
+	struct device_records *records = calloc(1, sizeof(*records));
+	struct gpu_error error = {0};
+
+	if (!records)
+		return NULL;
+	records->next = comm->turn + 1;
+	if (gpu_stream_create(&records->stream, &error) ||
+	    gpu_host_alloc(sizeof(*records->batch), (void **)&records->batch, &error)) {
+		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
+			  "nothing to copy call records with: %s: %s (%d)", error.call, error.text,
+			  error.code);
+		device_records_free(records);
+		return NULL;
+	}
+	return records;
+}
+
+void device_records_free(struct device_records *records)
+{
+	if (!records)
+		return;
+	if (records->batch)
+		gpu_host_free(records->batch);
+	if (records->stream)
+		gpu_stream_free(records->stream);
+	free(records);
+}
