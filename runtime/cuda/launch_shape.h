@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithm, grid and threads of a turn: a pure function of its size and type and of a table that all
- * ranks have alike (S1), never of pointers or anything local. The table is built in, by number of
- * ranks and topology, from the measurements of docs/path-choice.md, or read from BELAY_TUNE.
+ * Algorithm, grid and threads of a turn: a pure function of its size and type and of a table that
+ * all ranks have alike (S1), never of pointers or anything local. The table is built in, by number
+ * of ranks and topology, from the measurements of docs/path-choice.md, or read from BELAY_TUNE.
  */
 #ifndef BELAY_RUNTIME_CUDA_LAUNCH_SHAPE_H
 #define BELAY_RUNTIME_CUDA_LAUNCH_SHAPE_H
@@ -21,13 +21,14 @@ enum launch_topology {
 };
 
 struct launch_row {
-	uint64_t up_to_bytes; /* of a turn; ascending; the last row: UINT64_MAX */
-	uint8_t algorithm;    /* enum symm_algorithm, for bf16, f16 and f32 */
+	uint64_t up_to_bytes;	 /* of a turn; ascending; the last row: UINT64_MAX */
+	uint8_t algorithm;	 /* enum symm_algorithm, for bf16, f16 and f32 */
 	uint8_t algorithm_other; /* for types that the full wire cannot carry */
 	uint16_t blocks, threads;
 };
 
-#define LAUNCH_ROWS_MAX 16
+#define LAUNCH_ROWS_MAX	  16
+#define LAUNCH_TOPOLOGIES 4
 
 struct launch_table {
 	uint32_t nrows;
@@ -41,7 +42,8 @@ struct launch_shape {
 	uint16_t blocks, threads;
 };
 
-/* The built-in table. */
+/* The built-in table; blocks_max is not bounded yet. A tuning file may say otherwise: ask
+ * tuning_launch_table() (runtime/tuning.h) for the table in effect. */
 void launch_table_builtin(uint32_t nranks, enum launch_topology topology,
 			  struct launch_table *ret_table);
 
@@ -52,8 +54,13 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 				    uint64_t bytes, uint8_t dtype);
 
 /* Largest grid so that `sharing` ranks' calls, each in `depth` kernels at once (2 with programmatic
- * launch and for a second communicator), fit on the device together with room for a rescue. At least 1. */
+ * launch and for a second communicator), fit on the device together with room for a rescue. At
+ * least 1. */
 uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t blocks_per_sm, uint32_t sharing,
 			   uint32_t depth);
+
+/* Names in tuning files and reports: "oneshot-packets", "one_device"; static; "unknown". */
+const char *launch_algorithm_name(enum symm_algorithm algorithm);
+const char *launch_topology_name(enum launch_topology topology);
 
 #endif /* BELAY_RUNTIME_CUDA_LAUNCH_SHAPE_H */

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which algorithm and which grid a turn takes. Pure: the same answer on every rank (S1). */
+#include "runtime/cuda/launch_shape.h"
+
+#include "runtime/belay.h"
+
+#define PACKET_DATA_BYTES 8u  /* of the 16 of a packet with flags */
+#define WIRE_DATA_BYTES	  16u /* of a packet on the full wire */
+#define THREADS_MAX	  512u
+#define WARP		  32u
+
+/* ---- the built-in table: docs/path-choice.md has the measurements
+ * -------------------------------- */
+
+#define KB(n)	 (UINT64_C(1024) * (n))
+#define ANY_SIZE UINT64_MAX
+#define PACKETS	 SYMM_ONESHOT_PACKETS
+#define WIRE	 SYMM_ONESHOT_WIRE
+#define TWOSHOT	 SYMM_TWOSHOT_WIRE
+#define PULL	 SYMM_TWOSHOT_PULL
+
+static const struct builtin_row {
+	uint8_t topology;
+	uint8_t ranks_from; /* up to the next larger number of the topology */
+	struct launch_row row;
+} builtin[] = {
+	/* clang-format off */
+	/* topology         ranks    up to     float    other  blocks threads */
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(16),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(64),   PACKETS, PACKETS,  32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(112),  PACKETS, PACKETS,  56, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(256),  WIRE,    PACKETS,  64, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { ANY_SIZE, TWOSHOT, PULL,     64, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(16),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(96),   PACKETS, PACKETS,  32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(256),  WIRE,    PULL,     48, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { ANY_SIZE, PULL,    PULL,     64, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { KB(16),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { KB(64),   PACKETS, PACKETS,  24, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { KB(112),  WIRE,    PULL,     32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { ANY_SIZE, PULL,    PULL,     64, 256 } },
+
+	{ TOPOLOGY_NVLINK,     1, { KB(16),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(32),   PACKETS, PACKETS,  16, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(128),  WIRE,    PACKETS,  32, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(256),  WIRE,    PULL,     64, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(1024), WIRE,    PULL,    132, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { ANY_SIZE, TWOSHOT, PULL,    132, 256 } },
+	{ TOPOLOGY_NVLINK,     3, { KB(32),   PACKETS, PACKETS,  16, 256 } },
+	{ TOPOLOGY_NVLINK,     3, { KB(256),  WIRE,    PULL,     64, 256 } },
+	{ TOPOLOGY_NVLINK,     3, { ANY_SIZE, TWOSHOT, PULL,    132, 256 } },
+	{ TOPOLOGY_NVLINK,     5, { KB(32),   PACKETS, PACKETS,  16, 256 } },
+	{ TOPOLOGY_NVLINK,     5, { KB(64),   WIRE,    PULL,     32, 256 } },
+	{ TOPOLOGY_NVLINK,     5, { KB(256),  TWOSHOT, PULL,     64, 256 } },
+	{ TOPOLOGY_NVLINK,     5, { ANY_SIZE, TWOSHOT, PULL,    132, 256 } },
+
+	/* Few blocks: posted writes of many blocks do not go faster over PCIe. */
+	{ TOPOLOGY_PCIE,       1, { KB(32),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_PCIE,       1, { ANY_SIZE, WIRE,    PULL,     16, 256 } },
+	{ TOPOLOGY_PCIE,       3, { KB(32),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_PCIE,       3, { ANY_SIZE, TWOSHOT, PULL,     16, 256 } },
+	{ TOPOLOGY_PCIE,       5, { KB(16),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_PCIE,       5, { ANY_SIZE, TWOSHOT, PULL,     16, 256 } },
+
+	{ TOPOLOGY_MIXED,      1, { KB(16),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_MIXED,      1, { KB(64),   WIRE,    PULL,     16, 256 } },
+	{ TOPOLOGY_MIXED,      1, { ANY_SIZE, TWOSHOT, PULL,     32, 256 } },
+	/* clang-format on */
+};
+
+#define BUILTIN_ROWS (sizeof(builtin) / sizeof(builtin[0]))
+
+/* The group of rows that counts for so many ranks. */
+static uint32_t group_of(uint32_t nranks, enum launch_topology topology)
+{
+	uint32_t group = 0;
+
+	for (uint32_t i = 0; i < BUILTIN_ROWS; i++)
+		if (builtin[i].topology == topology && builtin[i].ranks_from <= nranks)
+			group = builtin[i].ranks_from;
+	return group;
+}
+
+void launch_table_builtin(uint32_t nranks, enum launch_topology topology,
+			  struct launch_table *ret_table)
+{
+	uint32_t group = group_of(nranks, topology);
+
+	*ret_table = (struct launch_table){
+		.blocks_max = SYMM_BLOCKS_MAX,
+		.programmatic = topology == TOPOLOGY_NVLINK || topology == TOPOLOGY_PCIE,
+	};
+	for (uint32_t i = 0; i < BUILTIN_ROWS; i++)
+		if (builtin[i].topology == topology && builtin[i].ranks_from == group)
+			ret_table->row[ret_table->nrows++] = builtin[i].row;
+}
+
+/* ---- the shape of a turn --------------------------------------------------------------------- */
+
+static bool wire_carries(uint8_t dtype)
+{
+	return dtype == BELAY_BF16 || dtype == BELAY_F16 || dtype == BELAY_F32;
+}
+
+static uint64_t divide_up(uint64_t value, uint64_t by)
+{
+	return value / by + (value % by != 0);
+}
+
+/* The largest slice of a two-shot turn: whole packets, dealt out to the ranks. */
+static uint64_t slice_of(uint64_t bytes, uint32_t nranks)
+{
+	return divide_up(divide_up(bytes, WIRE_DATA_BYTES), nranks) * WIRE_DATA_BYTES;
+}
+
+static bool has_room(const struct symm_layout *layout, uint32_t nranks, uint8_t algorithm,
+		     uint64_t bytes, uint8_t dtype)
+{
+	switch (algorithm) {
+	case SYMM_ONESHOT_PACKETS:
+		return bytes <= layout->packets_bytes;
+	case SYMM_ONESHOT_WIRE:
+		return wire_carries(dtype) && bytes <= layout->wire_bytes;
+	case SYMM_TWOSHOT_WIRE:
+		return wire_carries(dtype) && slice_of(bytes, nranks) <= layout->slice_bytes;
+	default:
+		return true; /* pulls from the retained inputs, which take every turn */
+	}
+}
+
+/* What was asked for, or the first that has room, in the order of what a small turn costs. */
+static uint8_t algorithm_with_room(const struct symm_layout *layout, uint32_t nranks,
+				   uint8_t wanted, uint64_t bytes, uint8_t dtype)
+{
+	uint8_t algorithm = wanted;
+
+	for (uint8_t next = 0; !has_room(layout, nranks, algorithm, bytes, dtype); next++)
+		algorithm = next;
+	return algorithm;
+}
+
+static const struct launch_row *row_of(const struct launch_table *table, uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < table->nrows && bytes > table->row[i].up_to_bytes)
+		i++;
+	return &table->row[i];
+}
+
+static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
+{
+	return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+/* So many blocks that each worker has something to do. */
+static uint64_t blocks_with_work(uint8_t algorithm, uint64_t bytes, uint32_t threads)
+{
+	uint64_t packet = algorithm == SYMM_ONESHOT_PACKETS ? PACKET_DATA_BYTES : WIRE_DATA_BYTES;
+
+	return divide_up(divide_up(bytes, packet), threads);
+}
+
+struct launch_shape launch_shape_of(const struct launch_table *table,
+				    const struct symm_layout *layout, uint32_t nranks,
+				    uint64_t bytes, uint8_t dtype)
+{
+	const struct launch_row *row = row_of(table, bytes);
+	uint8_t wanted = wire_carries(dtype) ? row->algorithm : row->algorithm_other;
+	uint8_t algorithm = algorithm_with_room(layout, nranks, wanted, bytes, dtype);
+	uint32_t threads = clamp(row->threads / WARP * WARP, WARP, THREADS_MAX);
+	uint64_t blocks = blocks_with_work(algorithm, bytes, threads);
+
+	if (blocks > row->blocks)
+		blocks = row->blocks;
+	return (struct launch_shape){
+		.algorithm = algorithm,
+		.blocks = (uint16_t)clamp(blocks, 1, clamp(table->blocks_max, 1, SYMM_BLOCKS_MAX)),
+		.threads = (uint16_t)threads,
+	};
+}
+
+/* An eighth of the device is left to what a rescue has to start: NCCL's gather and the sum. */
+uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t blocks_per_sm, uint32_t sharing,
+			   uint32_t depth)
+{
+	uint32_t kept = multiprocessors / 8 ? multiprocessors / 8 : 1;
+	uint64_t resident = multiprocessors > kept
+				    ? (uint64_t)(multiprocessors - kept) * blocks_per_sm
+				    : blocks_per_sm;
+	uint64_t kernels = (uint64_t)(sharing ? sharing : 1) * (depth ? depth : 1);
+
+	return clamp(resident / kernels, 1, SYMM_BLOCKS_MAX);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+const char *launch_algorithm_name(enum symm_algorithm algorithm)
+{
+	static const char *const names[SYMM_ALGORITHMS] = {
+		[SYMM_ONESHOT_PACKETS] = "oneshot-packets",
+		[SYMM_ONESHOT_WIRE] = "oneshot-wire",
+		[SYMM_TWOSHOT_WIRE] = "twoshot-wire",
+		[SYMM_TWOSHOT_PULL] = "twoshot-pull",
+	};
+
+	return (unsigned)algorithm < SYMM_ALGORITHMS ? names[algorithm] : "unknown";
+}
+
+const char *launch_topology_name(enum launch_topology topology)
+{
+	static const char *const names[LAUNCH_TOPOLOGIES] = {
+		[TOPOLOGY_ONE_DEVICE] = "one_device",
+		[TOPOLOGY_NVLINK] = "nvlink",
+		[TOPOLOGY_PCIE] = "pcie",
+		[TOPOLOGY_MIXED] = "mixed",
+	};
+
+	return (unsigned)topology < LAUNCH_TOPOLOGIES ? names[topology] : "unknown";
+}
