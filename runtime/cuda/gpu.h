@@ -124,6 +124,12 @@ int gpu_stream_done(struct CUstream_st *stream, struct gpu_error *ret_error);
 /* Polls gpu_stream_done() until the deadline (CLOCK_MONOTONIC): 1, 0 at the deadline, -1. */
 int gpu_stream_wait(struct CUstream_st *stream, uint64_t deadline_ns, struct gpu_error *ret_error);
 
+/* While relaxed, this thread's calls neither break a capture of another thread nor are refused because
+ * of one, nor of this thread's own. For creation and destruction, on the application's threads; the
+ * result is what gpu_capture_restore() wants. */
+int gpu_capture_relax(void);
+void gpu_capture_restore(int before);
+
 /* For a thread of belay's own: its calls never break a capture of other threads. */
 void gpu_thread_is_background(void);
 
