@@ -146,6 +146,9 @@ struct control_nccl {
 	unsigned char calls_id[128];  /* ... and of the one for whole calls */
 	int32_t version;
 	_Atomic uint32_t broken; /* 1: a rank saw the watchers' communicator fail; any watcher */
+	/* Bit r: rank r could not load NCCL or join; set by itself during creation, so that nobody
+	 * waits for it. */
+	_Atomic uint64_t unready;
 };
 
 struct control_head {
