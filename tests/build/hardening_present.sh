@@ -25,4 +25,6 @@ tap_is "no text needs relocation" has_not 'TEXTREL' -d "$library"
 tap_is "no search path is built in" has_not 'RPATH\|RUNPATH' -d "$library"
 tap_is "stacks are guarded" has '__stack_chk_fail' --dyn-syms "$library"
 tap_is "the library has its name and version" has 'SONAME.*libbelay\.so\.0' -d "$library"
+tap_is "it loads where there is no CUDA and no NCCL" has_not 'NEEDED.*\(libcu\|libnv\|libnccl\)' -d "$library"
+tap_is "it needs no C++ library" has_not 'NEEDED.*libstdc' -d "$library"
 tap_end
