@@ -46,6 +46,14 @@ void mailbox_update_missing(struct mailbox *mailbox, uint64_t missing)
 	pthread_mutex_unlock(&mailbox->lock);
 }
 
+void mailbox_update(struct mailbox *mailbox, enum wait_phase phase, uint64_t missing)
+{
+	pthread_mutex_lock(&mailbox->lock);
+	mailbox->stuck.phase = phase;
+	mailbox->stuck.missing = missing;
+	pthread_mutex_unlock(&mailbox->lock);
+}
+
 bool mailbox_asked(struct mailbox *mailbox)
 {
 	bool asked;

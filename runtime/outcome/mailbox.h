@@ -69,6 +69,8 @@ void mailbox_destroy(struct mailbox *mailbox);
 /* Calling thread. */
 void mailbox_post(struct mailbox *mailbox, const struct stuck_turn *stuck);
 void mailbox_update_missing(struct mailbox *mailbox, uint64_t missing);
+/* The same turn waits for something else now: a kernel, whose blocks wait each for itself. */
+void mailbox_update(struct mailbox *mailbox, enum wait_phase phase, uint64_t missing);
 bool mailbox_asked(struct mailbox *mailbox);
 /* False when the ask was taken back meanwhile. */
 bool mailbox_abandon(struct mailbox *mailbox);

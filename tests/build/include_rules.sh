@@ -5,7 +5,7 @@
 cd "$top_srcdir" || exit 1
 
 # Files that decide and compute, and touch nothing outside: wherever they stand.
-pure='breaker call_log_columns choose_path handshake liveness number_text rescue_plan settings_parse verdict
+pure='block_words breaker call_log_columns choose_path handshake liveness number_text rescue_plan settings_parse stuck_kernel verdict
 	call_row histogram late merge pass_rule passes rank_stream signatures stragglers summary timeline words'
 
 # only FOLDER ALLOWED-PATTERN [EXCEPT-FILE]: each quoted include of the folder's files matches the pattern.
