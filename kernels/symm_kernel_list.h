@@ -20,7 +20,9 @@ struct symm_kernel {
 };
 
 /* Each file's kernels; the return is their number. */
-size_t symm_service_kernels(const struct symm_kernel **ret_kernels); /* init, probe, gate, ... */
+size_t symm_service_kernels(const struct symm_kernel **ret_kernels); /* init, probe, marks, ... */
+size_t symm_gate_kernels(const struct symm_kernel **ret_kernels); /* gate, gate_end, parked */
+size_t symm_reduce_kernels(const struct symm_kernel **ret_kernels);
 size_t one_shot_packets_kernels(const struct symm_kernel **ret_kernels);
 size_t one_shot_wire_kernels(const struct symm_kernel **ret_kernels);
 size_t two_shot_wire_kernels(const struct symm_kernel **ret_kernels);
