@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/bench/bench_device.h"
 #include "tools/bench/bench_group.h"
 #include "tools/bench/bench_options.h"
 #include "tools/bench/bench_tune.h"
@@ -37,16 +38,32 @@ static int run(const struct bench_options *options)
 	return command_finish(stdout, "standard output", status);
 }
 
-static int act(const struct bench_options *options)
+/* On which GPUs the ranks are to be: none on the host backend. -1: they were asked for and are not
+ * here. */
+static int find_devices(struct bench_options *options)
+{
+	const char *why;
+	int devices;
+
+	if (options->backend == BENCH_HOST)
+		return 0;
+	devices = bench_device_count(&why);
+	if (devices <= 0 && options->backend == BENCH_CUDA) {
+		command_error("backend cuda: %s", why);
+		return -1;
+	}
+	options->devices = devices > 0 ? (uint32_t)devices : 0;
+	return 0;
+}
+
+static int act(struct bench_options *options)
 {
 	if (options->help)
 		return command_help(bench_help);
 	if (options->version)
 		return command_version();
-	if (options->backend == BENCH_CUDA) {
-		command_error("backend cuda: this belay is built without CUDA");
+	if (find_devices(options))
 		return EXIT_NO_BACKEND;
-	}
 	return options->tune ? bench_tune(options) : run(options);
 }
 

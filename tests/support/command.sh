@@ -10,6 +10,10 @@ for variable in $(env | sed -n 's/^\(BELAY_[A-Z_]*\)=.*/\1/p'); do
 	esac
 done
 
+# What these tests say holds for the host path, on a machine with GPUs too.
+CUDA_VISIBLE_DEVICES=
+export CUDA_VISIBLE_DEVICES
+
 # run COMMAND...: keeps its output in $tap_dir/out and $tap_dir/err and its status in $status. Nothing runs for ever.
 run()
 {

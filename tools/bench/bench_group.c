@@ -55,9 +55,9 @@ static uint64_t progress(void *user)
 					      memory_order_relaxed);
 	}
 	if (watch->terminal && watch->job->ncalls)
-		fprintf(stderr, "\r%3" PRIu64 " %% of %" PRIu64 " calls ",
-			calls * 100 / (watch->job->ncalls * watch->job->nranks),
-			watch->job->ncalls);
+		fprintf(stderr, "\r%3" PRIu64 " %% of %" PRIu64 " %s ",
+			calls * 100 / (watch->job->ncalls * watch->job->nranks), watch->job->ncalls,
+			watch->job->graph ? "replays" : "calls");
 	return calls;
 }
 
@@ -77,7 +77,11 @@ static int create_job(const struct bench_options *options, struct bench_job **re
 				    .first_seq = options->first_seq,
 				    .in_place = options->in_place,
 				    .region_buffers = options->region_buffers,
-				    .pin = options->pin};
+				    .pin = options->pin,
+				    .devices = options->devices,
+				    .graph = options->graph,
+				    .buffers = options->buffers,
+				    .host_time = options->host_time};
 	struct bench_step *steps;
 	int status;
 
@@ -132,7 +136,8 @@ int bench_group_run(const struct bench_options *options, struct bench_group *ret
 	status = run_ranks(&group);
 	if (status)
 		goto fail;
-	if (bench_results_gather(group.job, &group.processes, "host", &group.results)) {
+	if (bench_results_gather(group.job, &group.processes, options->devices ? "cuda" : "host",
+				 &group.results)) {
 		command_error("out of memory for the results");
 		status = 1;
 		goto fail;

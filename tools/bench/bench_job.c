@@ -47,7 +47,7 @@ static uint64_t pool_count(const struct bench_order *order, uint32_t dtype)
 		    : 0;
 }
 
-/* Counts timed calls and passes. Returns 0, or -1 when there are too many. */
+/* Counts timed samples and passes. Returns 0, or -1 when there are too many. */
 static int count_calls(const struct bench_order *order, struct bench_job *head)
 {
 	for (uint32_t i = 0; i < order->nsteps; i++) {
@@ -95,6 +95,10 @@ static int plan(const struct bench_order *order, struct bench_job *head)
 	head->in_place = (uint32_t)order->in_place;
 	head->region_buffers = (uint32_t)order->region_buffers;
 	head->pin = (uint32_t)order->pin;
+	head->devices = order->devices;
+	head->graph = (uint32_t)order->graph;
+	head->buffers = order->buffers;
+	head->host_time = (uint32_t)order->host_time;
 	head->nsteps = order->nsteps;
 	if (count_calls(order, head))
 		return -1;
@@ -144,6 +148,7 @@ static void fill_steps(struct bench_job *job, const struct bench_order *order)
 
 	for (uint32_t i = 0; i < order->nsteps; i++) {
 		steps[i] = order->steps[i];
+		steps[i].per_sample += steps[i].per_sample == 0;
 		steps[i].first_call = call;
 		steps[i].first_pass = pass;
 		call += steps[i].passes * steps[i].calls;

@@ -21,14 +21,15 @@
 #define BENCH_PLACES	  4096u
 #define BENCH_PLACE_BYTES 64u
 
-/* Calls of one size and type: `passes` times `calls` of them. */
+/* Calls of one size and type: `passes` times `calls` samples of `per_sample` calls each. */
 struct bench_step {
 	uint64_t passes;
-	uint64_t calls;
-	uint64_t warmup;     /* calls before, not timed */
+	uint64_t calls;	     /* timed samples: a call, or a replay of a graph */
+	uint64_t per_sample; /* calls of a sample: 1, or those of a graph */
+	uint64_t warmup;     /* samples before, not timed */
 	uint64_t count;	     /* elements */
 	uint64_t gap_ns;     /* computing before each call */
-	uint64_t first_call; /* place of its first timed call among all */
+	uint64_t first_call; /* place of its first timed sample among all */
 	uint64_t first_pass;
 	uint32_t dtype;
 	uint32_t in_passes; /* 1: marked as passes; 0: a barrier before each call instead */
@@ -37,7 +38,8 @@ struct bench_step {
 /* What one rank says of one step. */
 struct bench_step_result {
 	uint64_t calls_by_path[8];
-	uint64_t wrong; /* calls with a wrong result */
+	uint64_t wrong;		     /* calls with a wrong result */
+	uint64_t host_ns, launch_ns; /* medians of the host's time, with host_time */
 	uint32_t algorithm;
 	uint32_t reserved;
 };
@@ -45,7 +47,7 @@ struct bench_step_result {
 /* What one rank says of its run. Read by the command after the rank's end, the atomics at any
  * time. */
 struct bench_rank {
-	alignas(64) _Atomic uint64_t calls_done; /* timed calls */
+	alignas(64) _Atomic uint64_t calls_done; /* timed samples */
 	_Atomic uint64_t passes_done;
 	int32_t status; /* of the first thing that failed; 0: all is well */
 	uint64_t wrong; /* calls with a wrong result, warm-up included */
@@ -72,6 +74,10 @@ struct bench_job {
 	uint32_t in_place;
 	uint32_t region_buffers;
 	uint32_t pin;
+	uint32_t devices; /* rank r is on device r % devices; 0: host backend */
+	uint32_t graph;	  /* the calls of a sample are a CUDA graph */
+	uint32_t buffers; /* on a device: pairs of buffers that calls go through in turn */
+	uint32_t host_time;
 	uint32_t nsteps;
 	uint64_t ncalls;
 	uint64_t npasses;
@@ -91,8 +97,10 @@ struct bench_order {
 	uint32_t nranks;
 	enum belay_op op;
 	uint64_t first_seq;
-	int in_place, region_buffers, pin;
-	const struct bench_step *steps; /* first_call and first_pass are not read */
+	int in_place, region_buffers, pin, graph, host_time;
+	uint32_t devices, buffers;
+	/* first_call and first_pass are not read; per_sample 0 means 1. */
+	const struct bench_step *steps;
 	uint32_t nsteps;
 };
 
@@ -129,7 +137,7 @@ static inline struct bench_step_result *bench_result(struct bench_job *job, uint
 	       (size_t)rank * job->nsteps + step;
 }
 
-/* Nanoseconds of each timed call of a rank, and of each pass. */
+/* Nanoseconds of each timed sample of a rank, and of each pass. */
 static inline uint64_t *bench_calls(struct bench_job *job, uint32_t rank)
 {
 	return (uint64_t *)bench_at(job, job->calls_at) + rank * job->ncalls;

@@ -13,6 +13,11 @@
 #include <unistd.h>
 
 #define LOG_DIR_MODE 0700 /* as the library's */
+/* Defaults. The calls of the verify pass; odd, so that what a slot of the library held two calls
+ * before is other data; and as many checked replays as fill its slots twice. */
+#define GRAPH_CALLS  122
+#define BUFFERS	     3
+#define GRAPH_WARMUP 2
 
 /* clang-format off: texts and tables */
 const char bench_help[] =
@@ -27,7 +32,14 @@ const char bench_help[] =
 	"  --op=OP               sum, max, min or prod (sum)\n"
 	"  --iters=N             timed calls of each size (200)\n"
 	"  --warmup=N            calls before them (20)\n"
-	"  --graph               capture the calls of a pass in a CUDA graph (cuda)\n"
+	"  --graph               capture the calls of a pass in a CUDA graph (cuda); a time is "
+	"that of a\n"
+	"                        replay, shared out among its calls; --iters and --warmup are "
+	"replays\n"
+	"  --calls-per-graph=N   calls of a graph, where no workload says (122)\n"
+	"  --buffers=N           pairs of buffers that calls on a GPU go through in turn (3)\n"
+	"  --eager-host-time     also the host's time in a call, and in a bare kernel launch "
+	"(cuda)\n"
 	"  --in-place            send and receive in the same buffer\n"
 	"  --region-buffers      take the buffers from belay_buffer_alloc()\n"
 	"  --pin=auto|yes|no     rank R on the R-th processor, in turn (auto: yes for several "
@@ -62,6 +74,9 @@ enum option_value {
 	OPT_ITERS,
 	OPT_WARMUP,
 	OPT_GRAPH,
+	OPT_CALLS_PER_GRAPH,
+	OPT_BUFFERS,
+	OPT_EAGER_HOST_TIME,
 	OPT_PATHS,
 	OPT_ALGORITHM,
 	OPT_TUNE,
@@ -88,6 +103,9 @@ static const struct option options_known[] = {
 	{"iters", required_argument, NULL, OPT_ITERS},
 	{"warmup", required_argument, NULL, OPT_WARMUP},
 	{"graph", no_argument, NULL, OPT_GRAPH},
+	{"calls-per-graph", required_argument, NULL, OPT_CALLS_PER_GRAPH},
+	{"buffers", required_argument, NULL, OPT_BUFFERS},
+	{"eager-host-time", no_argument, NULL, OPT_EAGER_HOST_TIME},
 	{"paths", required_argument, NULL, OPT_PATHS},
 	{"algorithm", required_argument, NULL, OPT_ALGORITHM},
 	{"tune", required_argument, NULL, OPT_TUNE},
@@ -241,6 +259,16 @@ static int read_pin(const char *value, struct reading *reading)
 	return 0;
 }
 
+static int read_buffers(const char *value, struct bench_options *options)
+{
+	uint64_t buffers;
+	int status = read_number(OPT_BUFFERS, value, 1, BENCH_BUFFERS_MAX, &buffers);
+
+	if (status == 0)
+		options->buffers = (uint32_t)buffers;
+	return status;
+}
+
 static int read_ranks(const char *value, struct bench_options *options)
 {
 	uint64_t nranks;
@@ -300,6 +328,14 @@ static int read_option(int option, const char *value, struct reading *reading)
 	case OPT_GRAPH:
 		options->graph = 1;
 		return 0;
+	case OPT_CALLS_PER_GRAPH:
+		return read_number(option, value, 1, BENCH_GRAPH_CALLS_MAX,
+				   &options->calls_per_graph);
+	case OPT_BUFFERS:
+		return read_buffers(value, options);
+	case OPT_EAGER_HOST_TIME:
+		options->host_time = 1;
+		return 0;
 	case OPT_IN_PLACE:
 		options->in_place = 1;
 		return 0;
@@ -342,6 +378,9 @@ static int check_pairs(const struct reading *reading)
 		{OPT_TUNE, OPT_WORKLOAD, "tuning measures sizes"},
 		{OPT_TUNE, OPT_ALGORITHM, "tuning measures both"},
 		{OPT_TUNE, OPT_FAULT, "tuning measures healthy calls"},
+		{OPT_EAGER_HOST_TIME, OPT_GRAPH, "in a graph the host makes no calls"},
+		{OPT_EAGER_HOST_TIME, OPT_WORKLOAD, "it is measured for sizes"},
+		{OPT_CALLS_PER_GRAPH, OPT_WORKLOAD, "a graph has the calls of a pass"},
 	};
 
 	for (size_t i = 0; i < sizeof(apart) / sizeof(apart[0]); i++) {
@@ -356,6 +395,10 @@ static int check_pairs(const struct reading *reading)
 	if (reading->options->graph && reading->options->backend != BENCH_CUDA)
 		return command_complain("--graph needs --backend=cuda: there are no graphs on the "
 					"host path");
+	if (given(reading, OPT_CALLS_PER_GRAPH) && !given(reading, OPT_GRAPH))
+		return command_complain("--calls-per-graph needs --graph");
+	if (reading->options->host_time && reading->options->backend != BENCH_CUDA)
+		return command_complain("--eager-host-time needs --backend=cuda");
 	return 0;
 }
 
@@ -451,6 +494,18 @@ static int check_log_dir(const char *dir)
 		dir, strerror(error));
 }
 
+static int check_graph_calls(const struct bench_options *options)
+{
+	for (size_t i = 0; options->graph && i < options->workload.nlines; i++) {
+		if (options->workload.lines[i].calls > BENCH_GRAPH_CALLS_MAX)
+			return command_complain("--graph: a pass of the workload has %" PRIu64
+						" calls; expected at most %d",
+						options->workload.lines[i].calls,
+						BENCH_GRAPH_CALLS_MAX);
+	}
+	return 0;
+}
+
 /* What can be checked only when all options are known. */
 static int finish(struct reading *reading)
 {
@@ -464,11 +519,16 @@ static int finish(struct reading *reading)
 	if (status == 0)
 		status = read_workload(reading);
 	if (status == 0)
+		status = check_graph_calls(options);
+	if (status == 0)
 		status = check_settings();
 	if (status == 0)
 		status = check_fault_ranks((int)options->nranks);
 	if (status == 0 && given(reading, OPT_LOG_DIR))
 		status = check_log_dir(getenv("BELAY_LOG_DIR"));
+	/* A replay has many calls: few replays do. */
+	if (options->graph && !given(reading, OPT_WARMUP))
+		options->warmup = GRAPH_WARMUP;
 	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
 	return status;
 }
@@ -479,8 +539,13 @@ int bench_options_parse(int argc, char **argv, struct bench_options *ret_options
 	int option;
 	int status = 0;
 
-	*ret_options = (struct bench_options){
-		.nranks = 2, .dtype = BELAY_BF16, .op = BELAY_SUM, .iterations = 200, .warmup = 20};
+	*ret_options = (struct bench_options){.nranks = 2,
+					      .dtype = BELAY_BF16,
+					      .op = BELAY_SUM,
+					      .iterations = 200,
+					      .warmup = 20,
+					      .calls_per_graph = GRAPH_CALLS,
+					      .buffers = BUFFERS};
 	opterr = 0;
 	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		if (option < OPT_BACKEND)
@@ -506,15 +571,17 @@ static struct bench_step sweep_step(const struct bench_options *options, uint64_
 {
 	return (struct bench_step){.passes = 1,
 				   .calls = options->iterations,
+				   .per_sample = options->graph ? options->calls_per_graph : 1,
 				   .warmup = options->warmup,
 				   .count = bytes / belay_dtype_bytes(options->dtype),
 				   .dtype = options->dtype};
 }
 
-static struct bench_step workload_step(const struct workload_line *line)
+static struct bench_step workload_step(const struct workload_line *line, int graph)
 {
 	return (struct bench_step){.passes = line->passes,
-				   .calls = line->calls,
+				   .calls = graph ? 1 : line->calls,
+				   .per_sample = graph ? line->calls : 1,
 				   .count = line->count,
 				   .gap_ns = line->gap_ns,
 				   .dtype = line->dtype,
@@ -530,8 +597,9 @@ int bench_options_steps(const struct bench_options *options, struct bench_step *
 	if (!steps)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		steps[i] = options->workload_name ? workload_step(&options->workload.lines[i])
-						  : sweep_step(options, options->sizes[i]);
+		steps[i] = options->workload_name
+				   ? workload_step(&options->workload.lines[i], options->graph)
+				   : sweep_step(options, options->sizes[i]);
 	*ret_steps = steps;
 	*ret_nsteps = (uint32_t)n;
 	return 0;

@@ -10,8 +10,10 @@
 #include "tools/bench/bench_workload.h"
 #include "tools/command_line.h"
 
-#define BENCH_SIZES_MAX 256
-#define BENCH_SIZE_MAX	(UINT64_C(1) << 36)
+#define BENCH_SIZES_MAX	      256
+#define BENCH_SIZE_MAX	      (UINT64_C(1) << 36)
+#define BENCH_BUFFERS_MAX     4096
+#define BENCH_GRAPH_CALLS_MAX 10000
 /* The largest belay_config.first_seq. */
 #define BENCH_SEQ_MAX ((UINT64_C(1) << 53) - 1)
 
@@ -25,7 +27,10 @@ struct bench_options {
 	enum belay_dtype dtype;
 	enum belay_op op;
 	uint64_t iterations, warmup;
-	int graph, in_place, region_buffers, pin;
+	int graph, in_place, region_buffers, pin, host_time;
+	uint64_t calls_per_graph;	/* of a size; a workload's graph has those of its pass */
+	uint32_t buffers;		/* pairs that calls on a device go through in turn */
+	uint32_t devices;		/* that the ranks are on; 0: host backend. Not an option */
 	enum belay_algorithm algorithm; /* 0: the library chooses */
 	const char *tune;		/* file to write; NULL: none */
 	const char *workload_name;	/* NULL: sizes are swept */

@@ -34,6 +34,20 @@ static void print_rows(const struct bench_results *results)
 	}
 }
 
+static void print_host_times(const struct bench_results *results)
+{
+	if (!results->host_time)
+		return;
+	printf("\n%10s %10s %10s %10s   (host time of a call and of a bare launch, p50)\n", "bytes",
+	       "host_us", "launch_us", "more_us");
+	for (size_t i = 0; i < results->nrows; i++) {
+		const struct bench_row *row = &results->rows[i];
+
+		printf("%10" PRIu64 " %10.2f %10.2f %10.2f\n", row->bytes, row->host_us,
+		       row->launch_us, row->host_us - row->launch_us);
+	}
+}
+
 static void print_verdict(const struct bench_results *results, struct bench_job *job)
 {
 	uint32_t first;
@@ -57,6 +71,7 @@ static void print_text(const struct bench_results *results, struct bench_job *jo
 	printf("backend %s, %" PRIu32 " ranks, %s; times are those of a call's slowest rank\n\n",
 	       results->backend, results->nranks, belay_op_name(results->op));
 	print_rows(results);
+	print_host_times(results);
 	if (job->npasses)
 		printf("\npasses: %" PRIu64 " committed, p50 %.3f ms, p99 %.3f ms\n",
 		       results->passes, results->pass_p50_ms, results->pass_p99_ms);
@@ -70,9 +85,16 @@ static json_t *rounded(double value, uint64_t samples)
 	return samples ? json_real((double)(int64_t)(value * 1e3 + 0.5) / 1e3) : json_null();
 }
 
+static void add_host_times(const struct bench_row *row, json_t *object)
+{
+	/* Without memory the row is as it was; the document is checked as a whole. */
+	(void)json_object_set_new(object, "host_us", rounded(row->host_us, row->calls));
+	(void)json_object_set_new(object, "launch_us", rounded(row->launch_us, row->calls));
+}
+
 static json_t *row_json(const struct bench_results *results, const struct bench_row *row)
 {
-	return json_pack(
+	json_t *object = json_pack(
 		"{s:I, s:s, s:s, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:b}", "bytes",
 		(json_int_t)row->bytes, "dtype", belay_dtype_name(row->dtype), "op",
 		belay_op_name(results->op), "path", row->path ? belay_path_name(row->path) : NULL,
@@ -80,6 +102,10 @@ static json_t *row_json(const struct bench_results *results, const struct bench_
 		(json_int_t)row->calls, "min_us", rounded(row->min_us, row->calls), "p50_us",
 		rounded(row->p50_us, row->calls), "p99_us", rounded(row->p99_us, row->calls),
 		"busbw_gbps", rounded(row->busbw_gbps, row->calls), "checked", row->checked);
+
+	if (object && results->host_time)
+		add_host_times(row, object);
+	return object;
 }
 
 static json_t *passes_json(const struct bench_results *results)

@@ -51,6 +51,22 @@ static uint64_t slowest(struct bench_job *job, int passes, uint64_t place)
 	return most;
 }
 
+/* To the nearest. */
+static uint64_t divided(uint64_t ns, uint64_t by)
+{
+	return (ns + by / 2) / by;
+}
+
+/* The slowest rank's, as for calls. */
+static void add_host_time(const struct bench_step_result *result, struct bench_row *row)
+{
+	double host_us = (double)result->host_ns / 1e3;
+	double launch_us = (double)result->launch_ns / 1e3;
+
+	row->host_us = host_us > row->host_us ? host_us : row->host_us;
+	row->launch_us = launch_us > row->launch_us ? launch_us : row->launch_us;
+}
+
 static int same_row(const struct bench_row *row, const struct bench_step *step)
 {
 	return row->count == step->count && (uint32_t)row->dtype == step->dtype;
@@ -82,6 +98,7 @@ static void add_step(struct bench_job *job, uint32_t step, struct bench_row *row
 		const struct bench_step_result *result = bench_result(job, rank, step);
 
 		row->checked = row->checked && !result->wrong;
+		add_host_time(result, row);
 		for (uint32_t path = 0; path < 8; path++) {
 			if (result->calls_by_path[path] <= most)
 				continue;
@@ -92,8 +109,8 @@ static void add_step(struct bench_job *job, uint32_t step, struct bench_row *row
 	}
 }
 
-/* Collects the slowest ranks' times of a row's calls; returns how many. */
-static size_t collect(const struct bench_row *row, struct bench_job *job, uint64_t finished,
+/* Collects the slowest ranks' times of a row's samples, for a call each; returns how many. */
+static size_t collect(struct bench_row *row, struct bench_job *job, uint64_t finished,
 		      uint64_t *times)
 {
 	const struct bench_step *steps = bench_steps(job);
@@ -104,8 +121,10 @@ static size_t collect(const struct bench_row *row, struct bench_job *job, uint64
 
 		if (!same_row(row, &steps[i]))
 			continue;
-		for (uint64_t call = steps[i].first_call; call < end && call < finished; call++)
-			times[n++] = slowest(job, 0, call);
+		for (uint64_t call = steps[i].first_call; call < end && call < finished; call++) {
+			times[n++] = divided(slowest(job, 0, call), steps[i].per_sample);
+			row->calls += steps[i].per_sample;
+		}
 	}
 	return n;
 }
@@ -117,7 +136,6 @@ static void fill_row(struct bench_row *row, struct bench_job *job, uint64_t fini
 	double ranks = job->nranks;
 
 	qsort(times, n, sizeof(*times), compare_numbers);
-	row->calls = n;
 	row->checked = row->checked && n > 0;
 	row->min_us = (double)bench_percentile(times, n, 0.0) / 1e3;
 	row->p50_us = (double)bench_percentile(times, n, 0.5) / 1e3;
@@ -178,6 +196,7 @@ int bench_results_gather(struct bench_job *job, const struct rank_processes *pro
 	struct bench_results results = {.backend = backend,
 					.op = (enum belay_op)job->op,
 					.nranks = job->nranks,
+					.host_time = (int)job->host_time,
 					.agreed = 1};
 	uint64_t finished = finished_by_all(job, 0);
 	uint64_t most = job->ncalls > job->npasses ? job->ncalls : job->npasses;

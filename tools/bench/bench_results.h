@@ -19,6 +19,7 @@ struct bench_row {
 	enum belay_algorithm algorithm; /* of the last */
 	uint64_t calls;			/* finished by all ranks */
 	double min_us, p50_us, p99_us;
+	double host_us, launch_us; /* medians of the host's time in a call, and of a bare launch */
 	double busbw_gbps; /* at the median: bytes / time * 2 (n - 1) / n, in 10^9 bytes a second */
 	int checked;	   /* every rank's every result was right */
 };
@@ -27,6 +28,7 @@ struct bench_results {
 	const char *backend;
 	enum belay_op op;
 	uint32_t nranks;
+	int host_time;		/* the rows have the host's times */
 	struct bench_row *rows; /* owned */
 	size_t nrows;
 	uint64_t passes; /* committed on all ranks */
