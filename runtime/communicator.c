@@ -68,6 +68,7 @@ static void free_comm(struct belay_comm *comm)
 		return;
 	settings_free(&comm->settings);
 	mailbox_destroy(&comm->mailbox);
+	mailbox_destroy(&comm->commits);
 	(void)pthread_mutex_destroy(&comm->note_lock);
 	if (comm->fork_cookie)
 		(void)munmap((void *)(uintptr_t)comm->fork_cookie, sizeof(uint32_t));
@@ -100,6 +101,7 @@ static int new_comm(const struct belay_config *config, int rank, struct belay_co
 		return BELAY_E_NO_MEMORY;
 	memset(comm, 0, sizeof(*comm));
 	mailbox_init(&comm->mailbox);
+	mailbox_init(&comm->commits);
 	/* Default attributes: cannot fail on Linux. */
 	(void)pthread_mutex_init(&comm->note_lock, NULL);
 	if (config) {

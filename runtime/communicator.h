@@ -51,7 +51,7 @@ struct belay_comm {
 	alignas(LINE) _Atomic uint32_t busy; /* 1 while a thread is inside; see comm_enter() */
 	bool failed;
 	bool pass_open;
-	bool warm;	     /* the warm-up hard deadline is over */
+	_Atomic bool warm;   /* the warm-up hard deadline is over */
 	bool wake_pending;   /* posted words since the last look at `sleepers` */
 	uint64_t turn;	     /* last turn begun */
 	uint64_t seq;	     /* last call begun */
@@ -96,7 +96,8 @@ struct belay_comm {
 		_Atomic uint64_t late_worst_ns[BELAY_RANKS_MAX];
 	} count;
 
-	struct mailbox mailbox;
+	struct mailbox mailbox;	   /* of the turn; on a device the watcher posts for the kernels */
+	struct mailbox commits;	   /* on a device: of a calling thread that waits for a commit */
 	pthread_mutex_t note_lock; /* comm_note_verdict(); taken before the lock of `causes` */
 	bool verdict_noted;	   /* under note_lock: the verdict stands in `causes` */
 	_Atomic uint32_t
@@ -161,11 +162,23 @@ static inline bool comm_decided(const struct belay_comm *comm)
 /* The hard deadline that applies now, ns. */
 static inline uint64_t comm_give_up_ns(const struct belay_comm *comm)
 {
-	return comm->warm ? comm->settings.give_up_ns : comm->settings.warmup_give_up_ns;
+	/* Relaxed: it chooses a deadline, and orders nothing. */
+	return atomic_load_explicit(&comm->warm, memory_order_relaxed)
+		       ? comm->settings.give_up_ns
+		       : comm->settings.warmup_give_up_ns;
+}
+
+static inline void comm_warm_up_is_over(struct belay_comm *comm)
+{
+	atomic_store_explicit(&comm->warm, true, memory_order_relaxed); /* as above */
 }
 
 /* Adds a decided verdict to the causes, once. Any thread. */
 void comm_note_verdict(struct belay_comm *comm, const struct control_cause *cause);
+
+/* What this rank's calling thread, or its kernel, waits for past the soft deadline; MAILBOX_IDLE:
+ * nothing. Watcher. */
+enum mailbox_state comm_read_wait(struct belay_comm *comm, struct stuck_turn *ret_stuck);
 
 /* Meets the verdict: makes the communicator FAILED and returns the verdict's status. Calling
  * thread. */

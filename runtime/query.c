@@ -49,29 +49,24 @@ static uint64_t shown(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static uint64_t age(uint64_t now, uint64_t then)
-{
-	return then && now > then ? now - then : 0;
-}
-
 int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_health)
 {
 	int status = check(comm, ret_health, sizeof(*ret_health));
-	const struct control_rank *own;
+	struct belay_rank_health own;
 
 	if (status)
 		return status;
-	own = comm->own;
-	ret_health->seq = shown(&own->seq);
-	ret_health->done_seq = shown(&own->done_seq);
-	ret_health->pass = shown(&own->pass);
-	ret_health->age_ns = age(clock_now_ns(), shown(&own->progress_ns));
-	ret_health->in_call = (int)shown(&own->in_call);
+	control_view_rank(&comm->control, comm->rank, clock_now_ns(), &own);
+	ret_health->seq = own.seq;
+	ret_health->done_seq = own.done_seq;
+	ret_health->pass = control_view_pass(&comm->control, comm->rank);
+	ret_health->age_ns = own.age_ns;
+	ret_health->in_call = own.in_call;
 	ret_health->path =
 		(enum belay_path)atomic_load_explicit(&comm->path_id, memory_order_relaxed);
 	ret_health->breaker = (enum belay_breaker_state)atomic_load_explicit(
 		&comm->control.head->breaker_state, memory_order_relaxed);
-	ret_health->missing = shown(&own->missing);
+	ret_health->missing = shown(&comm->own->missing);
 	ret_health->has_verdict = comm_decided(comm);
 	ret_health->last_path =
 		(enum belay_path)atomic_load_explicit(&comm->last_path, memory_order_relaxed);

@@ -11,7 +11,8 @@ int belay_buffer_alloc(struct belay_comm *comm, size_t bytes, void **ret_buffer)
 	status = comm_enter(comm);
 	if (status)
 		return status;
-	status = region_buffer_alloc(&comm->region, bytes, ret_buffer, comm->causes);
+	status = comm->device ? BELAY_E_UNSUPPORTED
+			      : region_buffer_alloc(&comm->region, bytes, ret_buffer, comm->causes);
 	comm_leave(comm);
 	return status;
 }

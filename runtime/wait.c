@@ -15,6 +15,8 @@
 /* The longest sleep. Wakes are not lost, so this only bounds what a bug or a foreign stop could
  * do. */
 #define SLEEP_NS_MAX (100 * NS_PER_MS)
+/* The same where kernels are waited for: they ring no bell. */
+#define DEVICE_SLEEP_NS_MAX (50 * NS_PER_MS / 1000)
 
 static inline void pause_cpu(void)
 {
@@ -23,6 +25,11 @@ static inline void pause_cpu(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("yield");
 #endif
+}
+
+static struct mailbox *mailbox_of(struct belay_comm *comm)
+{
+	return comm->device ? &comm->commits : &comm->mailbox;
 }
 
 void wait_ring_bell(struct control_rank *rank)
@@ -82,6 +89,7 @@ static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
  * side. */
 static void sleep_for(struct belay_comm *comm, struct wait *wait, uint64_t ns)
 {
+	uint64_t longest = comm->device ? DEVICE_SLEEP_NS_MAX : SLEEP_NS_MAX;
 	unsigned first = (unsigned)__builtin_ctzll(wait->stuck.missing);
 	/* Acquire: pairs with the release of the ringer. */
 	uint32_t bell = atomic_load_explicit(&comm->own->bell, memory_order_acquire);
@@ -93,7 +101,7 @@ static void sleep_for(struct belay_comm *comm, struct wait *wait, uint64_t ns)
 		return;
 	if (comm_decided(comm))
 		return;
-	futex_sleep(&comm->own->bell, bell, ns < SLEEP_NS_MAX ? ns : SLEEP_NS_MAX);
+	futex_sleep(&comm->own->bell, bell, ns < longest ? ns : longest);
 }
 
 /* The turn is the watcher's now: waits for its word. Bounded by the hard deadline, which the
@@ -109,11 +117,11 @@ static enum wait_outcome wait_for_release(struct belay_comm *comm, struct wait *
 	for (;;) {
 		uint32_t bell = atomic_load_explicit(&comm->own->bell, memory_order_acquire);
 
-		if (mailbox_released(&comm->mailbox, &outcome, &wait->digest, &asked_ns))
+		if (mailbox_released(mailbox_of(comm), &outcome, &wait->digest, &asked_ns))
 			break;
 		futex_sleep(&comm->own->bell, bell, SLEEP_NS_MAX);
 	}
-	mailbox_clear(&comm->mailbox);
+	mailbox_clear(mailbox_of(comm));
 	wait->rescue_ns = clock_now_ns() - asked_ns;
 	return outcome == 0 ? WAIT_RESCUED : WAIT_FAILED;
 }
@@ -135,7 +143,7 @@ static void tell(struct belay_comm *comm, struct wait *wait)
 {
 	wait->stuck.give_up_ns = comm_give_up_ns(comm);
 	wait->stuck.path = comm->path;
-	mailbox_post(&comm->mailbox, &wait->stuck);
+	mailbox_post(mailbox_of(comm), &wait->stuck);
 	watcher_kick(comm->watcher);
 }
 
@@ -149,8 +157,8 @@ static int look(struct belay_comm *comm, struct wait *wait, bool told)
 	if (comm_decided(comm))
 		return WAIT_FAILED;
 	if (told && before != wait->stuck.missing)
-		mailbox_update_missing(&comm->mailbox, wait->stuck.missing);
-	if (told && mailbox_asked(&comm->mailbox) && mailbox_abandon(&comm->mailbox))
+		mailbox_update_missing(mailbox_of(comm), wait->stuck.missing);
+	if (told && mailbox_asked(mailbox_of(comm)) && mailbox_abandon(mailbox_of(comm)))
 		return (int)wait_for_release(comm, wait);
 	return -1;
 }
@@ -198,7 +206,7 @@ static int wait_slowly(struct belay_comm *comm, struct wait *wait)
 		}
 	}
 	if (told && outcome != WAIT_RESCUED)
-		mailbox_clear(&comm->mailbox);
+		mailbox_clear(mailbox_of(comm));
 	if (wait->late)
 		note_worst(comm, wait);
 	return outcome;

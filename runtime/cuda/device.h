@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device side of a communicator: what its calling thread and its watcher share once calls are on
- * device memory. A communicator is of one kind for its life: of the host (comm->device is NULL,
+ * The device side of a communicator: what its calling thread and its watcher share once calls are
+ * on device memory. A communicator is of one kind for its life: of the host (comm->device is NULL,
  * streams are refused) or of a device (any device pointer of that device, any stream).
  *
  *   creation    device_open()    context, memory, stream; what is only local
@@ -37,10 +37,10 @@ struct device {
 	int ordinal;
 	struct gpu_facts facts;
 	struct symm_comm symm; /* what every launch is given */
-	bool shared;	       /* regions are mapped; else `symm.region` is private memory of this rank */
-	uint32_t sharing;      /* ranks on this rank's device, itself included */
-	uint64_t turn_bytes;   /* largest turn */
-	struct launch_table table; /* algorithm and grid by size */
+	bool shared; /* regions are mapped; else `symm.region` is private memory of this rank */
+	uint32_t sharing;	    /* ranks on this rank's device, itself included */
+	uint64_t turn_bytes;	    /* largest turn */
+	struct launch_table table;  /* algorithm and grid by size */
 	struct CUstream_st *stream; /* the watcher's; creation's before that */
 	struct gpu_region *region[SYMM_RANKS_MAX];
 	void *space;
@@ -53,13 +53,15 @@ struct device {
 	char *bounce;
 	size_t bounce_bytes;
 	struct device_answers *answers; /* pinned: see device_answers */
-	struct nccl_worker *nccl;	/* NULL: NCCL cannot be used; the reason stands in comm->reasons */
+	struct nccl_worker
+		*nccl; /* NULL: NCCL cannot be used; the reason stands in comm->reasons */
 
 	/* Calling thread. */
-	uint64_t tickets;	       /* eager launches so far */
-	struct CUstream_st *last_stream; /* of the last launch */
-	uint64_t last_capture;	       /* id of the capture that the last launch went into; 0: eager */
-	uint64_t passes_ended;	       /* eager end marks so far */
+	uint64_t tickets;	     /* of eager launches so far; see device_enqueue.h */
+	const void *eager_stream;    /* of the last eager launch, by identity */
+	const void *captured_stream; /* of the last captured launch */
+	uint64_t last_capture;	     /* ... and the id of its capture */
+	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
 
 	/* Watcher. */
 	struct device_calls *calls;
@@ -76,8 +78,8 @@ struct device_answers {
 	uint64_t scratch[8];
 };
 
-/* Which device a communicator is for, by BELAY_DEVICE: "host", a number, or "auto": the device of the
- * calling thread's current context, host where there is none. -1: host. */
+/* Which device a communicator is for, by BELAY_DEVICE: "host", a number, or "auto": the device of
+ * the calling thread's current context, host where there is none. -1: host. */
 int device_wanted(const struct settings *settings, int *ret_ordinal, struct cause_chain *causes);
 
 /* Local part. Returns 0, or a status with causes. Needs the mapped control segment. */
@@ -101,6 +103,11 @@ int device_start(struct belay_comm *comm);
  * the application any more; those still stuck have been ordered to leave. */
 void device_close(struct belay_comm *comm);
 
+/* Counts a call by its record, for statistics and health. The thread that drains records;
+ * count_call() of a host's calling thread. */
+struct call_record;
+void device_count_record(struct belay_comm *comm, const struct call_record *record);
+
 /* ---- watcher --------------------------------------------------------------------------------- */
 
 /* One look: takes the kernel's posts over into the mailbox, gives orders, drains records, beats the
@@ -110,8 +117,8 @@ uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns);
 /* A verdict is decided from `turn` on: kernels in it or above leave without a result. */
 void device_fail_from(struct belay_comm *comm, uint64_t turn);
 
-/* Reads a rank's retained input of a turn into host memory: own, or a dead peer's whose blocks all say
- * that it is whole (P3). 0; -1: cannot be had. Watcher; waits for the copy, bounded. */
+/* Reads a rank's retained input of a turn into host memory: own, or a dead peer's whose blocks all
+ * say that it is whole (P3). 0; -1: cannot be had. Watcher; waits for the copy, bounded. */
 int device_read_retained(struct belay_comm *comm, unsigned rank, uint64_t turn, size_t offset,
 			 size_t bytes, void *to);
 /* Writes part of an abandoned turn's output from host memory. Watcher; waits, bounded. 0 or -1. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "runtime/communicator.h"
+#include "runtime/cuda/block_words.h"
+#include "runtime/cuda/posted_words.h"
 #include "runtime/outcome/verdict.h"
 
 /* Relaxed: a number to be shown, by itself. */
@@ -15,6 +17,41 @@ static uint64_t shown(const _Atomic uint64_t *word)
 static uint64_t age(uint64_t now_ns, uint64_t then_ns)
 {
 	return then_ns && now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* Where kernels count, the words of the calling thread stand still: seqs come from the newest
+ * turn's description, which may be torn by the next one's. */
+static void view_kernels(const struct control_segment *segment, unsigned rank,
+			 struct belay_rank_health *health)
+{
+	const struct control_rank *one = &segment->rank[rank];
+	uint64_t staged = shown(&one->staged), done = control_view_done(segment, rank);
+	const struct control_call *call = &one->call[(staged > done ? staged : done) & 1];
+
+	if (call->seq < health->seq)
+		return; /* no turn yet */
+	health->seq = call->seq;
+	health->done_seq = done >= call->last_turn ? call->seq : call->seq - 1;
+	health->in_call = staged > done;
+}
+
+uint64_t control_view_done(const struct control_segment *segment, unsigned rank)
+{
+	/* [PROGRESS] (2). */
+	uint64_t done = atomic_load_explicit(&segment->rank[rank].done, memory_order_acquire);
+	uint64_t by_blocks;
+
+	if (!segment->head->for_device || !segment->device)
+		return done;
+	by_blocks = block_words_done(segment->device[rank].posts.block);
+	return by_blocks > done ? by_blocks : done;
+}
+
+uint64_t control_view_pass(const struct control_segment *segment, unsigned rank)
+{
+	if (!segment->head->for_device || !segment->device)
+		return shown(&segment->rank[rank].pass);
+	return post_load(&segment->device[rank].posts.pass_begun);
 }
 
 void control_view_rank(const struct control_segment *segment, unsigned rank, uint64_t now_ns,
@@ -31,6 +68,8 @@ void control_view_rank(const struct control_segment *segment, unsigned rank, uin
 	ret_health->dead = (int)(shown(&segment->head->dead) >> rank & 1);
 	ret_health->left = atomic_load_explicit(&one->state, memory_order_relaxed) == CONTROL_LEFT;
 	ret_health->in_call = (int)shown(&one->in_call);
+	if (segment->head->for_device && segment->device)
+		view_kernels(segment, rank, ret_health);
 }
 
 enum belay_path control_view_path(const struct control_segment *segment)

@@ -13,6 +13,12 @@
 void control_view_rank(const struct control_segment *segment, unsigned rank, uint64_t now_ns,
 		       struct belay_rank_health *ret_health);
 
+/* The last turn that a rank is done with, by its step word and by what its kernels post. */
+uint64_t control_view_done(const struct control_segment *segment, unsigned rank);
+
+/* The last pass that a rank has begun. */
+uint64_t control_view_pass(const struct control_segment *segment, unsigned rank);
+
 /* The path of the newest agreed switch, or the first one. */
 enum belay_path control_view_path(const struct control_segment *segment);
 

@@ -26,6 +26,15 @@ void comm_read_progress(const struct belay_comm *comm, struct progress *ret_prog
 	}
 }
 
+enum mailbox_state comm_read_wait(struct belay_comm *comm, struct stuck_turn *ret_stuck)
+{
+	enum mailbox_state state = mailbox_read(&comm->mailbox, ret_stuck);
+
+	/* A turn comes first: whoever waits for a commit has none that is older. */
+	return state == MAILBOX_IDLE && comm->device ? mailbox_read(&comm->commits, ret_stuck)
+						     : state;
+}
+
 void comm_settle(struct belay_comm *comm)
 {
 	_Atomic uint64_t *word = &comm->control.head->verdict;

@@ -90,7 +90,7 @@ static uint64_t still_missing(const struct belay_comm *comm, const struct stuck_
 static void view_wait(struct watcher *w, struct outcome_view *view)
 {
 	struct stuck_turn stuck;
-	enum mailbox_state state = mailbox_read(&w->comm->mailbox, &stuck);
+	enum mailbox_state state = comm_read_wait(w->comm, &stuck);
 	uint64_t sent;
 
 	if (state == MAILBOX_IDLE) {

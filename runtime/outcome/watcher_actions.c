@@ -173,7 +173,7 @@ static void name_late(struct watcher *w, const struct outcome_view *view,
 	uint64_t waited = view->now_ns - view->since_ns;
 
 	w->late_told = true;
-	if (mailbox_read(&comm->mailbox, &stuck) == MAILBOX_IDLE)
+	if (comm_read_wait(comm, &stuck) == MAILBOX_IDLE)
 		return;
 	count_add(&comm->count.late_by_rank[action->rank], 1);
 	/* Relaxed: the calling thread only counts by it. */

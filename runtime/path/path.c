@@ -18,6 +18,16 @@ uint32_t call_signature(uint64_t count, int dtype, int op, uint64_t pass, uint32
 	return symm_signature(call_signature_base(count, dtype, op), pass, index);
 }
 
+bool path_is_agreed(const struct belay_comm *comm, enum belay_path id)
+{
+	uint32_t usable = comm->control.head->usable_paths;
+
+	for (uint32_t i = 0; i < comm->settings.npaths; i++)
+		if (comm->settings.paths[i] == (uint8_t)id)
+			return usable >> id & 1;
+	return false;
+}
+
 void path_stage(struct belay_comm *comm, const struct call *call, uint64_t turn, const void *input,
 		size_t bytes)
 {

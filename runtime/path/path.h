@@ -65,6 +65,9 @@ uint32_t call_signature(uint64_t count, int dtype, int op, uint64_t pass, uint32
 /* What the host knows of it; symm_signature() goes on, in a kernel for calls on device memory. */
 uint64_t call_signature_base(uint64_t count, int dtype, int op);
 
+/* Whether a path is allowed by BELAY_PATHS and was found usable on every rank at creation. */
+bool path_is_agreed(const struct belay_comm *comm, enum belay_path id);
+
 /* The turns of a call: one for each slot-full, at least one. */
 static inline uint64_t call_turns(size_t bytes, size_t slot_bytes)
 {
