@@ -32,9 +32,10 @@ struct nccl_worker;
 int nccl_worker_prepare(struct belay_comm *comm, char *ret_why, size_t size);
 
 /* After the next barrier, only where prepare succeeded: joins both communicators and warms them up,
- * by deadline_ns; earlier when another rank fails. 0 and *ret_worker, which is comm->device->nccl;
- * -1 with the reason, comm->device->nccl is NULL again and *ret_worker is untouched. The paths are
- * agreed afterwards: where another rank has vetoed nccl, nccl_worker_free() and forget it. */
+ * by half of the time that is left until deadline_ns, at once when another rank fails. 0 and
+ * *ret_worker, which is comm->device->nccl; -1 with the reason, comm->device->nccl is NULL again
+ * and *ret_worker is untouched. The paths are agreed afterwards: where another rank has vetoed
+ * nccl, nccl_worker_free() and forget it. */
 int nccl_worker_join(struct belay_comm *comm, uint64_t deadline_ns, struct nccl_worker **ret_worker,
 		     char *ret_why, size_t size);
 
