@@ -146,6 +146,12 @@ static struct outcome_action on_complaint(const struct outcome_view *view)
 		return on_mismatch(view);
 	case COMPLAINT_ABORT:
 		return propose(view, BELAY_CAUSE_ABORTED, (int)view->self);
+	case COMPLAINT_GAVE_UP:
+		return propose(view, BELAY_CAUSE_INTERNAL, (int)view->self);
+	case COMPLAINT_NCCL:
+		return propose(view, BELAY_CAUSE_NCCL_FAILED, -1);
+	case COMPLAINT_GPU_FAULT:
+		return propose(view, BELAY_CAUSE_GPU_FAULT, (int)view->self);
 	case COMPLAINT_NONE:
 		break;
 	}
@@ -178,7 +184,7 @@ static int lost_sender(const struct outcome_view *view)
 	uint64_t sent = liveness_sent(view);
 	uint64_t dead = view->progress.dead & view->missing;
 
-	if (view->phase == WAIT_COMMIT || view->phase == WAIT_VERDICT)
+	if (view->phase == WAIT_COMMIT || view->phase == WAIT_VERDICT || view->no_rescue)
 		return -1;
 	for (unsigned r = 0; r < view->progress.nranks; r++) {
 		/* A dead rank that staged but never pushed counts as sent: its input is donated. */
@@ -186,7 +192,7 @@ static int lost_sender(const struct outcome_view *view)
 			return (int)r;
 		if (!(sent & rank_bit(r)) || !view->lost_since_ns[r])
 			continue;
-		if (view->phase == WAIT_GATHER)
+		if (view->phase == WAIT_GATHER || view->at_once)
 			return (int)r;
 		if (waited_ns(view) >= view->late_ns + view->grace_ns &&
 		    view->now_ns - view->lost_since_ns[r] >= view->grace_ns)
@@ -196,7 +202,7 @@ static int lost_sender(const struct outcome_view *view)
 }
 
 /* R1: the lowest stuck turn, once all have staged it; a new attempt when a member of the running
- * one died. */
+ * one died, or when it went over NCCL and that failed somewhere. */
 static struct outcome_action on_lost(const struct outcome_view *view)
 {
 	struct outcome_action action = nothing;
@@ -208,7 +214,7 @@ static struct outcome_action on_lost(const struct outcome_view *view)
 	if (view->rescue && rescue_turn(view->rescue) > view->turn)
 		return nothing;
 	if (view->rescue && rescue_turn(view->rescue) == view->turn) {
-		if (!(view->rescue_members & view->progress.dead))
+		if (!(view->rescue_members & view->progress.dead) && !view->rescue_broken)
 			return nothing;
 		attempt = rescue_attempt(view->rescue) + 1;
 		if (attempt > RESCUE_ATTEMPTS_MAX)

@@ -31,7 +31,14 @@ enum wait_phase {
 };
 
 /* Causes that do not come from waiting. */
-enum complaint { COMPLAINT_NONE = 0, COMPLAINT_MISMATCH = 1, COMPLAINT_ABORT = 2 };
+enum complaint {
+	COMPLAINT_NONE = 0,
+	COMPLAINT_MISMATCH = 1,
+	COMPLAINT_ABORT = 2,
+	COMPLAINT_GAVE_UP = 3,	/* a kernel left by its own last deadline */
+	COMPLAINT_NCCL = 4,	/* a call that began on NCCL cannot be finished (S3) */
+	COMPLAINT_GPU_FAULT = 5 /* the context of this rank's device is lost */
+};
 
 struct outcome_view {
 	unsigned self;
@@ -39,6 +46,7 @@ struct outcome_view {
 	uint64_t verdict; /* the words, read after `progress` */
 	uint64_t rescue;
 	uint64_t rescue_members; /* of the attempt in `rescue` */
+	bool rescue_broken;	 /* ... which goes over NCCL, and some rank saw that fail */
 	struct progress progress;
 	uint64_t left;	  /* ranks that have destroyed their communicator */
 	uint64_t waiting; /* ranks that are themselves past the soft deadline in a wait */
@@ -55,6 +63,8 @@ struct outcome_view {
 	uint64_t complaint_turn; /* of a mismatch */
 	uint64_t complaint_since_ns;
 	bool late_told; /* the late rank of this wait has been named */
+	bool at_once;	/* a kernel while the breaker is open: what is sent and not here is lost */
+	bool no_rescue; /* nothing is retained of this turn: a call on NCCL (S3) */
 	/* Deadlines, ns from since_ns. */
 	uint64_t late_ns, grace_ns, give_up_ns;
 };

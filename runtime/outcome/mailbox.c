@@ -105,7 +105,8 @@ void mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_
 		      uint64_t now_ns)
 {
 	pthread_mutex_lock(&mailbox->lock);
-	if (mailbox->complaint == COMPLAINT_NONE) {
+	/* A mismatch may have to wait; what is worse does not. */
+	if (mailbox->complaint < complaint && mailbox->complaint <= COMPLAINT_MISMATCH) {
 		mailbox->complaint = complaint;
 		mailbox->complaint_turn = turn;
 		mailbox->complaint_since_ns = now_ns;

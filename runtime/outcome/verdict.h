@@ -80,6 +80,8 @@ static inline bool verdict_decided(uint64_t word)
 struct progress {
 	unsigned nranks;
 	uint64_t dead; /* mask; read before the words, so that a dead rank's words are final */
+	uint64_t torn; /* of them: those whose last staged turn is not whole, or not to be read
+			  (P3); agreed before the rank counts as dead, see struct control_head */
 	bool donation; /* a dead rank's retained input can be read (L3) */
 	uint64_t staged[64];
 	uint64_t pushed[64];
@@ -91,7 +93,8 @@ struct progress {
  * donated (L3). */
 uint64_t progress_done(const struct progress *progress, unsigned rank);
 
-/* The turn a rank counts as having staged: max(staged, done) (P1). */
+/* The turn a rank counts as having staged: max(staged, done) (P1). A dead rank whose staged turn is
+ * torn has staged what it is done with. */
 uint64_t progress_staged(const struct progress *progress, unsigned rank);
 
 /* The first turn that not all ranks are done with: 1 + min over ranks (V2). */
@@ -142,8 +145,8 @@ static inline unsigned rescue_rank(uint64_t word)
 	return (unsigned)(word & 0x3f);
 }
 
-/* Attempts for one turn: each follows a death, so there are fewer than ranks; 15 is the most the
- * word holds. */
+/* Attempts for one turn: each follows a death, or the one failure of NCCL, so with up to 16 ranks
+ * on devices there are enough; 15 is the most the word holds. */
 #define RESCUE_ATTEMPTS_MAX 15
 
 #endif /* BELAY_RUNTIME_OUTCOME_VERDICT_H */

@@ -181,6 +181,44 @@ START_TEST(a_member_that_died_calls_for_a_new_attempt_without_it)
 }
 END_TEST
 
+START_TEST(a_rescue_whose_gather_failed_gets_a_new_attempt)
+{
+	struct outcome_view view = missing_a_write_of_rank_2(30 * MS);
+	struct outcome_action action;
+
+	view.rescue = rescue_pack(5, 1, 1);
+	view.rescue_members = 7;
+	view.rescue_broken = true;
+	action = outcome_decide(&view);
+	ck_assert_int_eq(action.kind, OUTCOME_RESCUE);
+	ck_assert_uint_eq(action.to, rescue_pack(5, 2, 0));
+	ck_assert_uint_eq(action.mask, 7); /* all live: nobody is to blame */
+}
+END_TEST
+
+START_TEST(while_the_breaker_is_open_what_was_sent_is_lost_at_once)
+{
+	struct outcome_view view = missing_a_write_of_rank_2(0);
+
+	ck_assert_int_eq(decide(&view), OUTCOME_NOTHING);
+	view.at_once = true;
+	ck_assert_int_eq(decide(&view), OUTCOME_RESCUE);
+	view.progress.pushed[2] = 4; /* and what was not is waited for, as ever */
+	ck_assert_int_eq(decide(&view), OUTCOME_NOTHING);
+}
+END_TEST
+
+START_TEST(a_call_on_nccl_is_never_rescued)
+{
+	struct outcome_view view = missing_a_write_of_rank_2(30 * MS);
+
+	view.no_rescue = true;
+	ck_assert_int_eq(decide(&view), OUTCOME_NOTHING);
+	view.now_ns = START + GIVE_UP;
+	ck_assert_int_eq(decide(&view), OUTCOME_PROPOSE);
+}
+END_TEST
+
 /* ---- dead ------------------------------------------------------------------------------------ */
 
 START_TEST(a_dead_rank_that_staged_is_rescued_at_once)
@@ -205,6 +243,22 @@ START_TEST(a_dead_rank_that_did_not_stage_is_a_verdict_at_once)
 	ck_assert_uint_eq(action.to, verdict_pack(VERDICT_PROPOSED, 5, 0));
 	ck_assert_uint_eq(action.cause, BELAY_CAUSE_PEER_LOST);
 	ck_assert_int_eq(action.rank, 2);
+}
+END_TEST
+
+START_TEST(a_dead_rank_whose_staged_turn_is_torn_did_not_stage_it)
+{
+	struct outcome_view view = waiting_for_rank_2(0);
+
+	view.progress.dead = 4;
+	view.progress.staged[2] = view.progress.pushed[2] = 5;
+	ck_assert_int_eq(decide(&view), OUTCOME_RESCUE);
+	view.progress.torn = 4;
+	ck_assert_int_eq(decide(&view), OUTCOME_PROPOSE);
+	ck_assert_uint_eq(outcome_decide(&view).cause, BELAY_CAUSE_PEER_LOST);
+	ck_assert_int_eq(outcome_decide(&view).rank, 2);
+	view.progress.done[2] = 5; /* but it is torn only for those that still need it */
+	ck_assert_int_ne(decide(&view), OUTCOME_PROPOSE);
 }
 END_TEST
 
@@ -354,6 +408,30 @@ START_TEST(an_abort_proposes_whatever_goes_on)
 }
 END_TEST
 
+static const struct {
+	enum complaint complaint;
+	enum belay_cause cause;
+	int culprit;
+} own_failures[] = {
+	{COMPLAINT_GAVE_UP, BELAY_CAUSE_INTERNAL, 0},
+	{COMPLAINT_NCCL, BELAY_CAUSE_NCCL_FAILED, -1},
+	{COMPLAINT_GPU_FAULT, BELAY_CAUSE_GPU_FAULT, 0},
+};
+
+START_TEST(a_rank_that_cannot_go_on_proposes_at_once)
+{
+	struct outcome_view view = waiting_for_rank_2(0);
+	struct outcome_action action;
+
+	view.phase = WAIT_NOTHING;
+	view.complaint = own_failures[_i].complaint;
+	action = outcome_decide(&view);
+	ck_assert_int_eq(action.kind, OUTCOME_PROPOSE);
+	ck_assert_uint_eq(action.cause, own_failures[_i].cause);
+	ck_assert_int_eq(action.rank, own_failures[_i].culprit);
+}
+END_TEST
+
 /* ---- standing words -------------------------------------------------------------------------- */
 
 START_TEST(a_proposal_that_stands_is_settled_before_anything_else)
@@ -415,8 +493,12 @@ static Suite *suite(void)
 	tcase_add_test(late, no_rescue_begins_before_all_have_staged);
 	tcase_add_test(late, a_rescue_is_not_begun_twice);
 	tcase_add_test(late, a_member_that_died_calls_for_a_new_attempt_without_it);
+	tcase_add_test(late, a_rescue_whose_gather_failed_gets_a_new_attempt);
+	tcase_add_test(late, while_the_breaker_is_open_what_was_sent_is_lost_at_once);
+	tcase_add_test(late, a_call_on_nccl_is_never_rescued);
 	tcase_add_test(dead, a_dead_rank_that_staged_is_rescued_at_once);
 	tcase_add_test(dead, a_dead_rank_that_did_not_stage_is_a_verdict_at_once);
+	tcase_add_test(dead, a_dead_rank_whose_staged_turn_is_torn_did_not_stage_it);
 	tcase_add_test(dead, a_turn_below_the_one_that_a_dead_rank_lacks_is_finished_first);
 	tcase_add_test(dead, on_the_ring_a_dead_rank_that_was_done_is_a_verdict_too);
 	tcase_add_test(dead, a_rank_that_has_left_is_buried_when_it_is_waited_for);
@@ -428,6 +510,8 @@ static Suite *suite(void)
 	tcase_add_test(words, a_complaint_younger_than_the_view_is_not_past_its_grace);
 	tcase_add_test(words, a_mismatch_waits_for_the_turns_below_it);
 	tcase_add_test(words, an_abort_proposes_whatever_goes_on);
+	tcase_add_loop_test(words, a_rank_that_cannot_go_on_proposes_at_once, 0,
+			    (int)(sizeof(own_failures) / sizeof(own_failures[0])));
 	tcase_add_test(words, a_proposal_that_stands_is_settled_before_anything_else);
 	tcase_add_test(words, after_a_verdict_nothing_is_done);
 	tcase_add_test(words, a_withdrawn_turn_is_not_proposed_again);
