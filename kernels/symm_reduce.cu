@@ -86,7 +86,7 @@ template <int DTYPE, int OP> SYMM_INLINE void reduce_all(const struct reduction 
 }
 
 template <int DTYPE>
-static __global__ void __launch_bounds__(REDUCE_THREADS)
+static __global__ void __launch_bounds__(REDUCE_THREADS, 4)
 	symm_reduce(const __grid_constant__ struct reduction job)
 {
 	switch (job.op) {
@@ -105,38 +105,18 @@ static __global__ void __launch_bounds__(REDUCE_THREADS)
 	}
 }
 
-#define KERNEL(dtype)                                                                              \
-	{                                                                                          \
-		(const void *)symm_reduce<dtype>, "symm_reduce " #dtype                            \
-	}
-
 /* By dtype, from 1. */
 static const struct symm_kernel reduce_kernels[] = {
-	KERNEL(HOST_SUM_F32), KERNEL(HOST_SUM_F64), KERNEL(HOST_SUM_F16), KERNEL(HOST_SUM_BF16),
-	KERNEL(HOST_SUM_I32), KERNEL(HOST_SUM_I64), KERNEL(HOST_SUM_U8),  KERNEL(HOST_SUM_I8),
+	SYMM_KERNEL(symm_reduce<HOST_SUM_F32>), SYMM_KERNEL(symm_reduce<HOST_SUM_F64>),
+	SYMM_KERNEL(symm_reduce<HOST_SUM_F16>), SYMM_KERNEL(symm_reduce<HOST_SUM_BF16>),
+	SYMM_KERNEL(symm_reduce<HOST_SUM_I32>), SYMM_KERNEL(symm_reduce<HOST_SUM_I64>),
+	SYMM_KERNEL(symm_reduce<HOST_SUM_U8>),	SYMM_KERNEL(symm_reduce<HOST_SUM_I8>),
 };
 
 size_t symm_reduce_kernels(const struct symm_kernel **ret_kernels)
 {
 	*ret_kernels = reduce_kernels;
 	return sizeof(reduce_kernels) / sizeof(reduce_kernels[0]);
-}
-
-static uint64_t element_bytes(int dtype)
-{
-	switch (dtype) {
-	case HOST_SUM_F64:
-	case HOST_SUM_I64:
-		return 8;
-	case HOST_SUM_F16:
-	case HOST_SUM_BF16:
-		return 2;
-	case HOST_SUM_U8:
-	case HOST_SUM_I8:
-		return 1;
-	default:
-		return 4;
-	}
 }
 
 static uint32_t blocks_for(uint64_t bytes)
@@ -160,7 +140,7 @@ int symm_launch_reduce(const void *parts, uint64_t part_stride, uint32_t nranks,
 		return 0;
 	job.parts = (const char *)parts;
 	job.part_stride = part_stride;
-	job.bytes = count * element_bytes(dtype);
+	job.bytes = count * symm_element_bytes(dtype);
 	job.output = (char *)output;
 	job.digest = digest;
 	job.nranks = nranks;

@@ -243,15 +243,14 @@ int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,
 /* ---- what is here
  * ----------------------------------------------------------------------------------- */
 
-#define KERNEL(name)                                                                               \
-	{                                                                                          \
-		(const void *)name, #name                                                          \
-	}
-
 static const struct symm_kernel service_kernels[] = {
-	KERNEL(symm_init),  KERNEL(symm_selftest_write), KERNEL(symm_selftest_verify),
-	KERNEL(symm_probe), KERNEL(symm_probe_read),	 KERNEL(symm_calibrate),
-	KERNEL(symm_pass),
+	SYMM_KERNEL(symm_init),
+	SYMM_KERNEL(symm_selftest_write),
+	SYMM_KERNEL(symm_selftest_verify),
+	SYMM_KERNEL(symm_probe),
+	SYMM_KERNEL(symm_probe_read),
+	SYMM_KERNEL(symm_calibrate),
+	SYMM_KERNEL(symm_pass),
 };
 
 size_t symm_service_kernels(const struct symm_kernel **ret_kernels)
