@@ -78,6 +78,70 @@ START_TEST(the_row_of_these_ranks_is_taken)
 }
 END_TEST
 
+#define TAIL " blocks=8 threads=256\n"
+#define ROW(ranks, how, bytes)                                                                     \
+	"ranks=" ranks " topology=" how " up_to=" bytes " algorithm=oneshot-packets "              \
+	"other=twoshot-pull" TAIL
+
+START_TEST(rows_for_devices_are_taken_by_ranks_and_topology)
+{
+	struct tuning tuning;
+	struct launch_table table, builtin;
+
+	write_file("ranks=2 twoshot_from=64K\n" ROW("4", "nvlink", "16K") ROW(
+		"2", "nvlink", "16K") "# a comment between\n"
+				      "ranks=2 topology=nvlink up_to=1M algorithm=oneshot-wire "
+				      "other=oneshot-packets "
+				      "blocks=132 threads=512\n" ROW("2", "pcie", "1K"));
+	ck_assert_int_eq(load(path, 2, &tuning), 0);
+	ck_assert_uint_eq(tuning.twoshot_from_bytes, 65536);
+	tuning_launch_table(&tuning, 2, TOPOLOGY_NVLINK, &table);
+	ck_assert_uint_eq(table.nrows, 2);
+	ck_assert_uint_eq(table.row[0].up_to_bytes, 16384);
+	ck_assert_uint_eq(table.row[0].algorithm_other, SYMM_TWOSHOT_PULL);
+	ck_assert_uint_eq(table.row[1].algorithm, SYMM_ONESHOT_WIRE);
+	ck_assert_uint_eq(table.row[1].algorithm_other, SYMM_ONESHOT_PACKETS);
+	ck_assert_uint_eq(table.row[1].blocks, 132);
+	ck_assert_uint_eq(table.row[1].threads, 512);
+	ck_assert(table.programmatic);
+	/* What the file says nothing about stays as built in. */
+	tuning_launch_table(&tuning, 2, TOPOLOGY_ONE_DEVICE, &table);
+	launch_table_builtin(2, TOPOLOGY_ONE_DEVICE, &builtin);
+	ck_assert_uint_eq(table.nrows, builtin.nrows);
+	ck_assert_int_eq(memcmp(table.row, builtin.row, sizeof(table.row)), 0);
+}
+END_TEST
+
+/* Each differs from the first in one value. */
+static const char *const differing[] = {
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-packets" TAIL,
+	"ranks=2 topology=mixed up_to=1K algorithm=oneshot-wire other=oneshot-packets" TAIL,
+	"ranks=2 topology=pcie up_to=2K algorithm=oneshot-wire other=oneshot-packets" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=twoshot-wire other=oneshot-packets" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-packets blocks=9 "
+	"threads=256\n",
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-packets blocks=8 "
+	"threads=288\n",
+	"\n",
+};
+
+START_TEST(each_value_of_a_row_for_devices_is_in_the_hash)
+{
+	struct tuning first, other;
+
+	write_file(differing[0]);
+	ck_assert_int_eq(load(path, 2, &first), 0);
+	write_file(differing[_i]);
+	ck_assert_int_eq(load(path, 2, &other), 0);
+	ck_assert_uint_ne(first.hash, other.hash);
+	/* Rows of other ranks do not count. */
+	ck_assert_int_eq(load(path, 3, &first), 0);
+	ck_assert_int_eq(load(NULL, 3, &other), 0);
+	ck_assert_uint_eq(first.hash, other.hash);
+}
+END_TEST
+
 static const char *const wrong[] = {
 	"ranks=0 twoshot_from=1\n",
 	"ranks=65 twoshot_from=1\n",
@@ -91,6 +155,33 @@ static const char *const wrong[] = {
 	"ranks=2 twoshot_from=1\nranks=2 twoshot_from=1\n",
 	"ranks=2 twoshot_from=1 # comment\n",
 	"nonsense",
+	ROW("17", "pcie", "1K"),
+	ROW("0", "pcie", "1K"),
+	ROW("2", "infiniband", "1K"),
+	ROW("2", "pci", "1K"),
+	ROW("2", "pcie", "1X"),
+	ROW("2", "pcie", "1K") ROW("2", "pcie", "1K"),
+	ROW("2", "pcie", "2K") ROW("2", "pcie", "1K"),
+	ROW("2", "pcie", "1K") ROW("2", "mixed", "1K") ROW("2", "pcie", "2K"),
+	"topology=pcie ranks=2 up_to=1K algorithm=oneshot-wire other=oneshot-packets" TAIL,
+	"ranks=2 topology=pcie algorithm=oneshot-wire other=oneshot-packets" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot other=oneshot-packets" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-wire" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-wire" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=0 "
+	"threads=32\n",
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=257 "
+	"threads=32\n",
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=1 "
+	"threads=16\n",
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=1 "
+	"threads=33\n",
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=1 "
+	"threads=544\n",
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=1 "
+	"threads=32 "
+	"more\n",
 };
 
 START_TEST(a_wrong_row_is_refused_whole)
@@ -104,6 +195,25 @@ START_TEST(a_wrong_row_is_refused_whole)
 	ck_assert_uint_eq(tuning.hash, 77);
 	cause_newest(causes, cause, sizeof(cause));
 	ck_assert_msg(strstr(cause, "', line ") && strstr(cause, path), "%s", cause);
+}
+END_TEST
+
+START_TEST(more_rows_than_a_table_has_are_refused)
+{
+	char text[20 * 120] = "";
+	struct tuning tuning;
+
+	for (unsigned i = 1; i <= LAUNCH_ROWS_MAX + 1; i++) {
+		size_t used = strlen(text);
+
+		snprintf(text + used, sizeof(text) - used,
+			 "ranks=2 topology=pcie up_to=%u algorithm=oneshot-wire "
+			 "other=twoshot-pull" TAIL,
+			 i);
+		write_file(text);
+		ck_assert_int_eq(load(path, 2, &tuning),
+				 i <= LAUNCH_ROWS_MAX ? 0 : BELAY_E_SETTING);
+	}
 }
 END_TEST
 
@@ -146,6 +256,10 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_add_test(c, without_a_file_the_built_in_values_stand);
 	tcase_add_test(c, the_row_of_these_ranks_is_taken);
+	tcase_add_test(c, rows_for_devices_are_taken_by_ranks_and_topology);
+	tcase_add_loop_test(c, each_value_of_a_row_for_devices_is_in_the_hash, 1,
+			    (int)(sizeof(differing) / sizeof(differing[0])));
+	tcase_add_test(c, more_rows_than_a_table_has_are_refused);
 	tcase_add_loop_test(c, a_wrong_row_is_refused_whole, 0,
 			    (int)(sizeof(wrong) / sizeof(wrong[0])));
 	tcase_add_test(c, an_overlong_line_is_refused);
