@@ -103,7 +103,11 @@ int symm_launch_parked(const struct symm_comm *comm, const struct symm_launch *l
 		       struct CUstream_st *stream);
 
 /* Before and after an ncclAllReduce: takes the number, exchanges signatures over host memory, waits
- * for all ranks (late and mismatch as in a call); then posts `done` and writes the record. */
+ * for all ranks (late and mismatch as in a call); then posts `done` and writes the record. The end looks
+ * at orders.fail_from first: what NCCL leaves when it is aborted is no result. With `algorithm` =
+ * SYMM_GATE_FAILED it stands for an ncclAllReduce that did not get onto the stream: it sets mode.failed
+ * (V6) and posts nothing. */
+#define SYMM_GATE_FAILED 0xff
 int symm_launch_gate(const struct symm_comm *comm, const struct symm_launch *launch,
 		     struct CUstream_st *stream);
 int symm_launch_gate_end(const struct symm_comm *comm, const struct symm_launch *launch,

@@ -26,6 +26,7 @@
 #include "runtime/communicator.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/launch_shape.h"
+#include "runtime/cuda/nccl_watch.h"
 
 struct device_calls;
 struct device_clock;
@@ -64,6 +65,7 @@ struct device {
 	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
 
 	/* Watcher. */
+	struct nccl_watch nccl_watch;
 	struct device_calls *calls;
 	struct device_records *records;
 	struct device_clock *clock;

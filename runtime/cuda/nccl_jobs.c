@@ -383,11 +383,24 @@ void nccl_job_gather(void *worker)
 						memory_order_release, memory_order_relaxed);
 }
 
+void nccl_calls_failed(struct nccl_worker *w, int error, const char *why)
+{
+	int none = 0;
+
+	/* [CALLS] Relaxed: claims the text; nothing is read. */
+	if (!atomic_compare_exchange_strong_explicit(&w->calls_error, &none, CALLS_CLAIMED,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	snprintf(w->calls_why, sizeof(w->calls_why), "%s", why);
+	atomic_store_explicit(&w->calls_error, error, memory_order_release);
+}
+
 void nccl_job_poll(void *worker)
 {
 	struct nccl_worker *w = worker;
 	ncclComm_t handle = nccl_member_enter(w, NCCL_MEMBER_CALLS);
 	ncclResult_t result = ncclSuccess, asked;
+	char why[NCCL_TEXT_BYTES];
 
 	if (!handle)
 		return;
@@ -396,13 +409,11 @@ void nccl_job_poll(void *worker)
 	nccl_member_exit(w, NCCL_MEMBER_CALLS);
 	if (asked != ncclSuccess)
 		result = asked;
-	/* Relaxed: this thread is the only writer. The first error is kept. */
-	if (result == ncclSuccess || result == ncclInProgress ||
-	    atomic_load_explicit(&w->calls_error, memory_order_relaxed))
+	if (result == ncclSuccess || result == ncclInProgress)
 		return;
-	nccl_library_explain(&w->nccl, "ncclAllReduce, by ncclCommGetAsyncError", result,
-			     w->calls_why, sizeof(w->calls_why));
-	atomic_store_explicit(&w->calls_error, (int)result, memory_order_release); /* [ASYNC] */
+	nccl_library_explain(&w->nccl, "ncclAllReduce, by ncclCommGetAsyncError", result, why,
+			     sizeof(why));
+	nccl_calls_failed(w, (int)result, why);
 }
 
 /* A member that is gone and still has its handle: takes it, once nobody is inside or the grace is

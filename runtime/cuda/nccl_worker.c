@@ -384,14 +384,15 @@ static ncclRedOp_t op_of(int op)
 }
 
 int nccl_worker_allreduce(struct nccl_worker *worker, const void *send, void *recv, uint64_t count,
-			  int dtype, int op, struct CUstream_st *stream, char *ret_why, size_t size)
+			  int dtype, int op, struct CUstream_st *stream)
 {
 	struct nccl_worker *w = worker;
 	ncclComm_t handle = nccl_member_enter(w, NCCL_MEMBER_CALLS);
 	ncclResult_t result;
+	char why[NCCL_TEXT_BYTES];
 
 	if (!handle) {
-		snprintf(ret_why, size, "NCCL's communicator has been aborted");
+		nccl_worker_fail_calls(w, "NCCL's communicator has been aborted");
 		return -1;
 	}
 	result = w->nccl.all_reduce(send, recv, count, type_of(dtype), op_of(op), handle, stream);
@@ -399,14 +400,22 @@ int nccl_worker_allreduce(struct nccl_worker *worker, const void *send, void *re
 	nccl_member_exit(w, NCCL_MEMBER_CALLS);
 	if (result == ncclSuccess)
 		return 0;
-	nccl_library_explain(&w->nccl, "ncclAllReduce", result, ret_why, size);
+	nccl_library_explain(&w->nccl, "ncclAllReduce", result, why, sizeof(why));
+	nccl_calls_failed(w, (int)result, why);
 	return -1;
+}
+
+void nccl_worker_fail_calls(struct nccl_worker *worker, const char *why)
+{
+	nccl_calls_failed(worker, ncclInternalError, why);
 }
 
 int nccl_worker_calls_error(struct nccl_worker *worker, char *ret_text, size_t size)
 {
-	int error = atomic_load_explicit(&worker->calls_error, memory_order_acquire); /* [ASYNC] */
+	int error = atomic_load_explicit(&worker->calls_error, memory_order_acquire); /* [CALLS] */
 
+	if (error == CALLS_CLAIMED)
+		return 0; /* the next look tells */
 	if (error)
 		snprintf(ret_text, size, "%s", worker->calls_why);
 	else

@@ -63,14 +63,17 @@ void nccl_worker_cancel(struct nccl_worker *worker);
  * elsewhere. NULL: false. */
 bool nccl_worker_can_gather(const struct nccl_worker *worker);
 
-/* Enqueues ncclAllReduce on the calls communicator. Calling thread. 0; -1 with the reason. A call
- * of NCCL's that does not return is ended by nccl_worker_abort_calls(). */
+/* Enqueues ncclAllReduce on the calls communicator. Calling thread. 0; -1: it failed, and
+ * nccl_worker_calls_error() tells how. A call of NCCL's that does not return is ended by
+ * nccl_worker_abort_calls(). */
 int nccl_worker_allreduce(struct nccl_worker *worker, const void *send, void *recv, uint64_t count,
-			  int dtype, int op, struct CUstream_st *stream, char *ret_why,
-			  size_t size);
-/* Watcher, now and then while a whole call runs: 0, or the ncclResult_t of an asynchronous error of
- * the calls communicator, with a text. Does not wait: tells what the worker's thread found after
- * the last time that it was asked. */
+			  int dtype, int op, struct CUstream_st *stream);
+/* Notes a failure of the calls communicator as if NCCL had told it; fault injection. Calling
+ * thread. */
+void nccl_worker_fail_calls(struct nccl_worker *worker, const char *why);
+/* Watcher, now and then while a whole call runs: 0, or the ncclResult_t of an error of the calls
+ * communicator, with a text: of a call that did not get onto its stream, or an asynchronous one.
+ * Does not wait: tells what the worker's thread found after the last time that it was asked. */
 int nccl_worker_calls_error(struct nccl_worker *worker, char *ret_text, size_t size);
 /* After a verdict, once kernels that end are ordered to leave without a result
  * (device_fail_from()): whole calls that are running are aborted, on the worker's second thread.

@@ -33,6 +33,7 @@
 #include "runtime/cuda/nccl_worker.h"
 
 #define NCCL_TEXT_BYTES 400
+#define CALLS_CLAIMED	(-1)
 
 enum nccl_member_name { NCCL_MEMBER_RESCUE = 0, NCCL_MEMBER_CALLS = 1, NCCL_MEMBERS = 2 };
 enum nccl_member_state {
@@ -83,8 +84,9 @@ struct nccl_worker {
 	_Atomic int progress;
 	struct nccl_gather gather;
 	char gather_why[NCCL_TEXT_BYTES];
-	/* [ASYNC] an error of the calls communicator; `calls_why` was written before (release). */
-	_Atomic int calls_error;
+	/* [CALLS] the first error of the calls communicator; changed once, by nccl_calls_failed().
+	 * Release and acquire: `calls_why` is there when it is read. */
+	_Atomic int calls_error; /* CALLS_CLAIMED while the text is being written */
 	char calls_why[NCCL_TEXT_BYTES];
 
 	/* The owner's; no thread of the worker looks at them. */
@@ -98,6 +100,8 @@ void nccl_job_prepare(void *worker);
 void nccl_job_join(void *worker);
 void nccl_job_gather(void *worker);
 void nccl_job_poll(void *worker);
+/* Keeps the first error of the calls communicator and its text. Any thread. */
+void nccl_calls_failed(struct nccl_worker *w, int error, const char *why);
 /* On either: aborts members that are gone, until none is left to abort. */
 void nccl_job_abort(void *worker);
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The NCCL path for device memory: whole calls, of any size, for ranks whose regions are not mapped
+ * and for calls too large for a turn.
+ *
+ *   gate           takes the number; compares signatures and waits for all ranks, over host memory
+ *   ncclAllReduce  NCCL's own kernels
+ *   gate_end       posts `done`, writes the record
+ *
+ * all on the caller's stream, eager or captured; a call is one turn. Nothing is retained: a call
+ * that began on NCCL and fails gets a verdict, never a rescue (S3), and NCCL's kernels are aborted
+ * behind it (cuda/nccl_watch.c).
+ */
+#include <stdio.h>
+
+#include "runtime/cuda/device_enqueue.h"
+#include "runtime/cuda/nccl_worker.h"
+#include "runtime/outcome/watcher.h"
+#include "runtime/path/path.h"
+
+#define LAUNCHING "launching the gate of an allreduce on NCCL"
+
+/* How the middle of the call came onto the stream. */
+enum middle { MIDDLE_GOOD = 0, MIDDLE_FAILED, MIDDLE_HANGS };
+
+static enum fault_kind due(const struct belay_comm *comm)
+{
+	if (!faults_armed(&comm->faults))
+		return FAULT_NONE;
+	/* The host's own count: kernels that a graph replays have numbers that it does not see. */
+	return fault_due(&comm->faults, (int)comm->rank, comm->seq + 1, FAULT_AT_STAGE, NULL);
+}
+
+static enum middle enqueue_middle(struct belay_comm *comm, const struct call *call)
+{
+	struct nccl_worker *worker = comm->device->nccl;
+
+	switch (due(comm)) {
+	case FAULT_NCCL_HANG:
+		return MIDDLE_HANGS;
+	case FAULT_NCCL_ERROR:
+		nccl_worker_fail_calls(worker, "ncclAllReduce: error injected");
+		return MIDDLE_FAILED;
+	default:
+		return nccl_worker_allreduce(worker, call->send, call->recv, call->count,
+					     call->dtype, call->op, call->stream)
+			       ? MIDDLE_FAILED
+			       : MIDDLE_GOOD;
+	}
+}
+
+/* Neither can this rank go on nor may a later kernel of its say that the turn is done: the end
+ * kernel sees to that on the stream, the watcher (told by the worker) to the verdict. */
+static int fail(struct belay_comm *comm)
+{
+	watcher_kick(comm->watcher);
+	return BELAY_E_NCCL_FAILED;
+}
+
+static int nccl_allreduce(struct belay_comm *comm, struct call *call)
+{
+	const struct symm_comm *symm = &comm->device->symm;
+	struct symm_launch launch;
+	enum middle middle;
+	int code;
+
+	enqueue_describe(comm, call, BELAY_PATH_NCCL, &launch);
+	launch.ticket = 0;
+	code = symm_launch_gate(symm, &launch, call->stream);
+	if (code)
+		return enqueue_failed(comm, false, code, LAUNCHING);
+	middle = enqueue_middle(comm, call);
+	launch.ticket = call->ticket;
+	launch.algorithm = middle == MIDDLE_GOOD ? 0 : SYMM_GATE_FAILED;
+	code = symm_launch_gate_end(symm, &launch, call->stream);
+	if (code)
+		return enqueue_failed(comm, true, code, LAUNCHING);
+	return middle == MIDDLE_FAILED ? fail(comm) : 0;
+}
+
+/* Ranks are waited for by the gate alone, and it sees them itself. */
+static bool nccl_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck,
+			 unsigned rank)
+{
+	(void)comm;
+	(void)stuck;
+	(void)rank;
+	return false;
+}
+
+static int nccl_usable(const struct settings *settings, const char **ret_reason)
+{
+	(void)settings;
+	*ret_reason = "NCCL, found and joined at creation";
+	return 1;
+}
+
+const struct path nccl_path = {
+	.id = BELAY_PATH_NCCL,
+	.usable = nccl_usable,
+	.allreduce = nccl_allreduce,
+	.is_here = nccl_is_here,
+};
