@@ -91,13 +91,17 @@ variant()
 		step "$variant_name" $without_aslr make -C "build/$variant_name" -j "$jobs" check-fast
 }
 
+# What these builds look at is the same with and without kernels, which take long to compile.
+without_gpus='--without-cuda --without-nccl'
+
 # sanitized NAME LIST OPTIONS...: a variant; -O1 halves the time to compile it.
 sanitized()
 {
 	sanitized_name=$1
 	sanitizers=$2
 	shift 2
-	variant "$sanitized_name" --enable-sanitizer="$sanitizers" "$@" CFLAGS='-g -O1'
+	# shellcheck disable=SC2086 # words
+	variant "$sanitized_name" --enable-sanitizer="$sanitizers" "$@" $without_gpus CFLAGS='-g -O1'
 }
 
 # sanitizer_runs LIST [WRAPPER]: whether a program built so can be run here.
@@ -148,13 +152,15 @@ fi
 
 if command -v clang >/dev/null; then
 	# All programs, those of tests too, are to compile; which tests to run is known from gcc's build.
-	configured build/clang CC=clang "$@" && step clang-build make -C build/clang -j "$jobs" check TESTS= &&
+	# shellcheck disable=SC2086 # words
+	configured build/clang CC=clang "$@" $without_gpus && step clang-build make -C build/clang -j "$jobs" check TESTS= &&
 		step clang make -C build/clang -j "$jobs" check-fast
 else
 	skip clang "no clang"
 fi
 
 # Builds all that is in the archive, and runs what reads files of it; the other tests ran above, from the same source.
-step distcheck make -C build -j "$jobs" distcheck DISTCHECK_CONFIGURE_FLAGS='--without-lttng --without-babeltrace' \
+step distcheck make -C build -j "$jobs" distcheck \
+	DISTCHECK_CONFIGURE_FLAGS="--without-lttng --without-babeltrace $without_gpus" \
 	TESTS="$(echo tests/build/*.sh tests/cli/*.sh tests/fuzz/*.sh tests/unit/check_call_log tests/unit/check_names)"
 finish

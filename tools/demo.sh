@@ -63,12 +63,24 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# Kernels for the GPUs that are here, and none where there are none: they take longest to compile.
+gpu_options()
+{
+	gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2/p' | sort -u)
+	if [ -n "$gpus" ]; then
+		echo "--with-cuda-arch=$(echo "$gpus" | paste -sd, -)"
+	else
+		echo "--without-cuda --without-nccl"
+	fi
+}
+
 build()
 {
 	say "building in build/ (see build/demo/*.log)"
 	[ -x configure ] || quietly autoreconf autoreconf -fi || return
 	if [ ! -f build/Makefile ]; then
-		(cd build && quietly configure ../configure) || return
+		# shellcheck disable=SC2046 # words
+		(cd build && quietly configure ../configure $(gpu_options)) || return
 	fi
 	quietly make make -C build -j "$(nproc)"
 }

@@ -25,13 +25,24 @@ declines()
 	grep 'tracepoints  *no (--without-lttng)' output && ! grep HAVE_LTTNG_UST config.h | grep define
 }
 
+# What is missing is named: the first option's part.
 stops()
 {
-	! run refused "$1" || return 1
+	! run refused "$@" || return 1
 	grep -- "$1 was given, but\|${1%%=*} was given, but" output
+}
+
+without_gpus()
+{
+	run without_gpus --without-lttng --without-babeltrace --without-cuda || { tail -n 5 output; return 1; }
+	grep 'symmetric path  *no (--without-cuda)' output && grep "nccl path  *no (needs the symmetric path's CUDA)" output &&
+		! grep 'define HAVE_CUDA\|define HAVE_NCCL' config.h
 }
 
 tap_is "--without-lttng leaves tracepoints out and says why" declines
 tap_is "--with-cuda=/nonexistent stops" stops --with-cuda=/nonexistent
-tap_is "--with-nccl stops where there is no CUDA" stops --with-nccl
+tap_is "--with-cuda stops where nvcc does not know the GPU" stops --with-cuda --with-cuda-arch=1
+tap_is "--with-nccl stops where there is no CUDA" stops --with-nccl --without-cuda
+tap_is "--with-nccl=/nonexistent stops" stops --with-nccl=/nonexistent
+tap_is "--without-cuda leaves GPUs and NCCL out and says why" without_gpus
 tap_end
