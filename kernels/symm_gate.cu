@@ -377,6 +377,15 @@ static __global__ void __launch_bounds__(GATE_THREADS)
 		fail(job, turn);
 }
 
+/* Whether NCCL's call is no result: it never came onto the stream, or a verdict has had it aborted. The
+ * order is given before that. One read of host memory, beside a call that takes far longer. */
+SYMM_INLINE bool has_no_result(const struct job &job, uint64_t turn)
+{
+	uint64_t fail_from = load_acquire(&job.comm.orders->fail_from);
+
+	return job.launch.algorithm == SYMM_GATE_FAILED || (fail_from && fail_from <= turn);
+}
+
 /* One thread, whose turn the gate has written into the lines. */
 static __global__ void symm_gate_end(const __grid_constant__ struct job job)
 {
@@ -384,6 +393,10 @@ static __global__ void symm_gate_end(const __grid_constant__ struct job job)
 
 	if (job.comm.state->mode.failed)
 		return;
+	if (has_no_result(job, turn)) {
+		store_gpu(&job.comm.state->mode.failed, turn);
+		return;
+	}
 	end_record(job, turn);
 	store_relaxed(&job.comm.posts->block[0], SYMM_BLOCK_WORD(turn, 1, SYMM_BLOCK_DONE));
 	post_ticket(job);
