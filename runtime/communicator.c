@@ -4,7 +4,9 @@
  *
  *   settings and faults read      -> bad ones are errors before anybody is met
  *   rendezvous_begin()            all ranks are there and agree; memory and sockets received
- *   prepare_memory()              control segment and regions mapped, own words preset
+ *   prepare_memory()              control segment and regions mapped, own words preset; the device
+ *                                 opened, if calls are on device memory
+ *   share_devices()               of such a communicator: device regions exchanged, NCCL loaded
  *   self_test()                   each rank writes to each peer, each owner verifies; barriers
  *                                 between
  *   rendezvous_agree()            the paths that work everywhere; the same choice on all ranks
@@ -25,6 +27,8 @@
 #include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/nccl_worker.h"
 #include "runtime/group/environment_id.h"
 #include "runtime/group/shared_memory.h"
 #include "runtime/group/unique_id.h"
@@ -46,6 +50,8 @@
 /* Measured, see docs/performance.md: from 1 MB on, turns of this size are up to twice as fast as
  * one. */
 #define SLOT_BYTES_MAX ((size_t)512 << 10)
+/* Of a communicator on a device: there nothing but the head of a region is used. */
+#define SLOT_BYTES_DEVICE 64
 /* How long a rank with a bad setting stays to tell the others. */
 #define TELL_UNFIT_NS (500 * NS_PER_MS)
 
@@ -55,6 +61,8 @@ struct creation {
 	struct rendezvous *meeting;
 	const char *place; /* where to meet */
 	uint8_t secret[16];
+	int ordinal; /* of the device whose memory calls are on; -1: host memory */
+	uint64_t deadline_ns;
 	char agree[2048];
 	uint32_t usable;
 	char reason[500];
@@ -122,8 +130,9 @@ static int new_comm(const struct belay_config *config, int rank, struct belay_co
 }
 
 /* Takes settings over into the struct; they may say where to meet, so this comes first. */
-static int load_settings(struct belay_comm *comm, const struct belay_config *config)
+static int load_settings(struct creation *c, const struct belay_config *config)
 {
+	struct belay_comm *comm = c->comm;
 	int status = settings_load(config, &comm->settings, comm->causes);
 
 	if (status)
@@ -138,7 +147,8 @@ static int load_settings(struct belay_comm *comm, const struct belay_config *con
 			  comm->first_seq, (uint64_t)(VERDICT_TURN_MAX / 2));
 		return BELAY_E_ARGUMENT;
 	}
-	return faults_parse(comm->settings.text[SETTING_fault], &comm->faults, comm->causes);
+	status = faults_parse(comm->settings.text[SETTING_fault], &comm->faults, comm->causes);
+	return status ? status : device_wanted(&comm->settings, &c->ordinal, comm->causes);
 }
 
 static void plan_waiting(struct belay_comm *comm)
@@ -156,6 +166,26 @@ static void plan_waiting(struct belay_comm *comm)
 	comm->yield_ns = comm->settings.late_ns < YIELD_NS ? comm->settings.late_ns : YIELD_NS;
 }
 
+static bool on_device(const struct creation *c)
+{
+	return c->ordinal >= 0;
+}
+
+static int check_ranks(const struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+
+	if (on_device(c) && comm->nranks > SYMM_RANKS_MAX) {
+		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
+			  "%u ranks: a communicator on devices has at most %d "
+			  "(BELAY_DEVICE=%s, device %d)",
+			  comm->nranks, SYMM_RANKS_MAX, comm->settings.text[SETTING_device],
+			  c->ordinal);
+		return BELAY_E_UNSUPPORTED;
+	}
+	return faults_check_ranks(&comm->faults, (int)comm->nranks, comm->causes);
+}
+
 static int plan(struct creation *c, int rank, int nranks)
 {
 	struct belay_comm *comm = c->comm;
@@ -171,14 +201,15 @@ static int plan(struct creation *c, int rank, int nranks)
 	tuning->twoshot_from_bytes = nranks == 2 ? UINT64_MAX : TWOSHOT_FROM_BYTES;
 	status = tuning_load(comm->settings.text[SETTING_tune], comm->nranks, tuning, comm->causes);
 	if (status == 0)
-		status = faults_check_ranks(&comm->faults, nranks, comm->causes);
+		status = check_ranks(c);
 	if (status == 0)
 		status = settings_agree_text(&comm->settings, c->agree, sizeof(c->agree));
 	if (status)
 		return status;
 	used = strlen(c->agree);
 	snprintf(c->agree + used, sizeof(c->agree) - used,
-		 "first_seq=%" PRIu64 "\ntuning=%016" PRIx64 "\n", comm->first_seq, tuning->hash);
+		 "first_seq=%" PRIu64 "\ntuning=%016" PRIx64 "\nmemory of calls=%s\n",
+		 comm->first_seq, tuning->hash, on_device(c) ? "device" : "host");
 	return 0;
 }
 
@@ -200,8 +231,12 @@ static void close_members(struct group_members *members)
 
 /* Slots that stay in a core's caches beat slots that take a large call whole
  * (docs/decisions/0005). */
-static size_t slot_bytes(const struct belay_comm *comm)
+static size_t slot_bytes(const struct creation *c)
 {
+	const struct belay_comm *comm = c->comm;
+
+	if (on_device(c))
+		return SLOT_BYTES_DEVICE;
 	return comm->settings.symm_max_bytes < SLOT_BYTES_MAX ? comm->settings.symm_max_bytes
 							      : SLOT_BYTES_MAX;
 }
@@ -217,12 +252,14 @@ static int meet(struct creation *c)
 		.nranks = (int)comm->nranks,
 		.agree_text = c->agree,
 		.control_bytes = control_segment_bytes(comm->nranks),
-		.deadline_ns = clock_now_ns() + comm->settings.start_ns,
+		.deadline_ns = c->deadline_ns,
 		.faults = &comm->faults,
 	};
 	int status;
 
-	region_layout(comm->nranks, slot_bytes(comm), comm->settings.buffer_max_bytes, layout);
+	region_layout(comm->nranks, slot_bytes(c),
+		      on_device(c) ? 0 : comm->settings.buffer_max_bytes, layout);
+	comm->turn_bytes = layout->slot_bytes;
 	spec.region_stride = layout->stride;
 	spec.region_bytes = layout->stride * comm->nranks;
 	spec.region_reserved = layout->reserved_bytes;
@@ -247,20 +284,37 @@ static void veto(struct creation *c, enum belay_path path, const char *why)
 		 belay_path_name(path), why);
 }
 
+/* A fault of this kind is to be injected into the start. */
+static bool due_at_start(const struct belay_comm *comm, enum fault_kind kind)
+{
+	return faults_armed(&comm->faults) &&
+	       fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_HANDSHAKE, NULL) == kind;
+}
+
 static int open_region(struct creation *c)
 {
 	struct belay_comm *comm = c->comm;
 	struct region_layout layout = comm->region.layout;
 	int fd = comm->members.region_fd;
 
-	if (fd < 0)
+	if (fd < 0 && !on_device(c))
 		veto(c, BELAY_PATH_HOST, comm->members.region_error);
-	if (faults_armed(&comm->faults) && fault_due(&comm->faults, (int)comm->rank, 0,
-						     FAULT_AT_HANDSHAKE, NULL) == FAULT_MAP_FAIL) {
+	if (!on_device(c) && due_at_start(comm, FAULT_MAP_FAIL)) {
 		veto(c, BELAY_PATH_HOST, "mapping the regions failed (injected)");
 		fd = -1;
 	}
 	return region_open(&comm->region, &layout, comm->nranks, comm->rank, fd, comm->causes);
+}
+
+static int open_device(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	int status = device_open(comm, c->ordinal, &comm->device);
+
+	if (status)
+		return status;
+	comm->turn_bytes = (size_t)comm->device->turn_bytes;
+	return 0;
 }
 
 static int prepare_memory(struct creation *c)
@@ -285,40 +339,138 @@ static int prepare_memory(struct creation *c)
 		comm->control.head->heartbeat_period_ns = comm->settings.heartbeat_ns;
 		atomic_store_explicit(&comm->control.head->rescued_last, comm->turn,
 				      memory_order_release);
+		comm->control.head->for_device = on_device(c);
 		control_segment_fill(&comm->control, comm->nranks, comm->id);
 	}
-	return open_region(c);
+	status = open_region(c);
+	return status == 0 && on_device(c) ? open_device(c) : status;
+}
+
+static bool is_allowed(const struct belay_comm *comm, enum belay_path path)
+{
+	return memchr(comm->settings.paths, path, comm->settings.npaths) != NULL;
+}
+
+/* Whatever fails here fails for this rank only: it goes on to every barrier and tells its veto in
+ * the agreement. */
+static int share_devices(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	const char *refuse =
+		due_at_start(comm, FAULT_MAP_FAIL) ? "mapping the regions failed (injected)" : NULL;
+	char why[256] = "";
+	int status = rendezvous_barrier(c->meeting); /* the ranks' facts are there */
+
+	if (status)
+		return status;
+	if (device_share(comm, c->deadline_ns, refuse, why, sizeof(why)))
+		veto(c, BELAY_PATH_SYMM, why);
+	/* Who excludes NCCL does not want it for rescues either. */
+	if (comm->nranks == 1 || !is_allowed(comm, BELAY_PATH_NCCL))
+		c->usable &= ~(1u << BELAY_PATH_NCCL);
+	else if (nccl_worker_prepare(comm, why, sizeof(why)))
+		veto(c, BELAY_PATH_NCCL, why);
+	return 0;
+}
+
+static bool can_use(const struct creation *c, enum belay_path path)
+{
+	return c->usable >> path & 1;
+}
+
+static void write_patterns(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	bool spoil = due_at_start(comm, FAULT_SELFTEST);
+	char why[256];
+
+	if (comm->region.base)
+		region_selftest_write(&comm->region, comm->members.generation, spoil);
+	if (comm->device && comm->device->shared &&
+	    device_selftest_write(comm, comm->members.generation, spoil, why, sizeof(why)))
+		veto(c, BELAY_PATH_SYMM, why);
+}
+
+static void verify_region(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	char why[64];
+	int wrong = comm->region.base
+			    ? region_selftest_verify(&comm->region, comm->members.generation)
+			    : -1;
+
+	if (wrong < 0)
+		return;
+	snprintf(why, sizeof(why), "self-test: what rank %d stored is not here", wrong);
+	veto(c, BELAY_PATH_HOST, why);
+}
+
+static void verify_patterns(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	char why[256];
+
+	if (!comm->device)
+		verify_region(c);
+	else if (can_use(c, BELAY_PATH_SYMM) &&
+		 device_selftest_verify(comm, comm->members.generation, why, sizeof(why)))
+		veto(c, BELAY_PATH_SYMM, why);
 }
 
 /* The owner verifies what its peers stored: a writer's own view proves nothing (F07). */
 static int self_test(struct creation *c)
 {
-	struct belay_comm *comm = c->comm;
-	bool spoil = faults_armed(&comm->faults) &&
-		     fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_HANDSHAKE, NULL) ==
-			     FAULT_SELFTEST;
-	char why[64];
-	int status = rendezvous_barrier(c->meeting), wrong;
+	int status = rendezvous_barrier(c->meeting);
 
 	if (status)
 		return status;
-	if (comm->region.base)
-		region_selftest_write(&comm->region, comm->members.generation, spoil);
+	write_patterns(c);
 	status = rendezvous_barrier(c->meeting);
 	if (status)
 		return status;
-	wrong = comm->region.base ? region_selftest_verify(&comm->region, comm->members.generation)
-				  : -1;
-	if (wrong >= 0) {
-		snprintf(why, sizeof(why), "self-test: what rank %d stored is not here", wrong);
-		veto(c, BELAY_PATH_HOST, why);
-	}
+	verify_patterns(c);
 	return 0;
+}
+
+/* Behind a barrier after nccl_worker_prepare(). */
+static void join_nccl(struct creation *c)
+{
+	struct belay_comm *comm = c->comm;
+	char why[256];
+
+	if (comm->device && can_use(c, BELAY_PATH_NCCL) &&
+	    nccl_worker_join(comm, c->deadline_ns, &comm->device->nccl, why, sizeof(why)))
+		veto(c, BELAY_PATH_NCCL, why);
 }
 
 /* ---- choice and start ------------------------------------------------------------------------ */
 
-static const struct path *const paths[] = {&host_path, &ring_path};
+/* The ring's watchers serve calling threads on host memory and parked kernels on devices. */
+static const struct path *path_of(enum belay_path path, bool device)
+{
+	static const struct path *const of_host[] = {&host_path, &ring_path};
+	static const struct path *const of_device[] = {&symm_path, &nccl_path, &parked_path};
+
+	for (size_t i = 0; device && i < sizeof(of_device) / sizeof(of_device[0]); i++)
+		if (of_device[i]->id == path)
+			return of_device[i];
+	for (size_t i = 0; !device && i < sizeof(of_host) / sizeof(of_host[0]); i++)
+		if (of_host[i]->id == path)
+			return of_host[i];
+	return NULL;
+}
+
+/* Paths that are for the other kind of memory are left out without a word, but where nothing else
+ * is allowed. */
+static int refuse_paths(const struct belay_comm *comm, int status)
+{
+	cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
+		  "no path of BELAY_PATHS=%s works on all ranks for calls on %s memory "
+		  "(BELAY_DEVICE=%s)%s%s",
+		  comm->settings.text[SETTING_paths], comm->device ? "device" : "host",
+		  comm->settings.text[SETTING_device], comm->reasons[0] ? "; " : "", comm->reasons);
+	return status;
+}
 
 static int agree(struct creation *c)
 {
@@ -331,16 +483,13 @@ static int agree(struct creation *c)
 	if (status)
 		return status;
 	status = choose_path(comm->settings.paths, comm->settings.npaths, usable, &chosen);
-	if (status) {
-		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
-			  "no path of BELAY_PATHS=%s works on all ranks%s%s",
-			  comm->settings.text[SETTING_paths], comm->reasons[0] ? "; " : "",
-			  comm->reasons);
-		return status;
+	if (status)
+		return refuse_paths(comm, status);
+	comm->path = path_of(chosen, comm->device != NULL);
+	if (comm->device && !(usable >> BELAY_PATH_NCCL & 1)) {
+		nccl_worker_free(comm->device->nccl); /* another rank has none */
+		comm->device->nccl = NULL;
 	}
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-		if (paths[i]->id == chosen)
-			comm->path = paths[i];
 	/* Relaxed: no other thread of this process is there yet. */
 	atomic_store_explicit(&comm->path_id, chosen, memory_order_relaxed);
 	if (comm->rank == 0) {
@@ -403,6 +552,10 @@ static int start(struct creation *c)
 	if (status)
 		return status;
 	clock_calibrate();
+	if (comm->device)
+		status = device_start(comm);
+	if (status)
+		return status;
 	status = watcher_start(comm, &comm->watcher);
 	if (status)
 		return status;
@@ -419,10 +572,14 @@ static int start(struct creation *c)
 /* Gives back everything after the rendezvous, in any state of creation. */
 static void release(struct belay_comm *comm)
 {
+	bool unused;
+
 	watcher_stop(comm->watcher);
+	/* Before the trace: it hands the last records on. */
+	unused = device_close(comm);
 	(void)trace_close(comm->trace, clock_now_ns() + comm->settings.destroy_ns);
 	region_close(&comm->region);
-	if (comm->control.head)
+	if (comm->control.head && unused)
 		(void)munmap(comm->control.head, comm->control.bytes);
 	close_members(&comm->members);
 	free_comm(comm);
@@ -430,14 +587,24 @@ static void release(struct belay_comm *comm)
 
 static int join(struct creation *c)
 {
-	int status = meet(c);
+	struct belay_comm *comm = c->comm;
+	int status;
+
+	c->deadline_ns = clock_now_ns() + comm->settings.start_ns;
+	status = meet(c);
 
 	if (status)
 		return status;
-	c->usable = 1u << BELAY_PATH_HOST | 1u << BELAY_PATH_RING;
+	c->usable = 1u << BELAY_PATH_RING;
+	c->usable |= on_device(c) ? 1u << BELAY_PATH_SYMM | 1u << BELAY_PATH_NCCL
+				  : 1u << BELAY_PATH_HOST;
 	status = prepare_memory(c);
+	if (status == 0 && comm->device)
+		status = share_devices(c);
 	if (status == 0)
 		status = self_test(c);
+	if (status == 0)
+		join_nccl(c);
 	if (status == 0)
 		status = agree(c);
 	if (status == 0)
@@ -504,7 +671,7 @@ int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id
 	if (status)
 		return status;
 	c.place = meeting;
-	status = load_settings(c.comm, config);
+	status = load_settings(&c, config);
 	if (status)
 		return tell_unfit(&c, rank, nranks, status);
 	return create(&c, rank, nranks, ret_comm);
@@ -521,7 +688,7 @@ int belay_comm_create_from_env(struct belay_comm **ret_comm, const struct belay_
 	status = new_comm(config, -1, &c.comm);
 	if (status)
 		return status;
-	status = load_settings(c.comm, config);
+	status = load_settings(&c, config);
 	if (status == 0)
 		status = environment_id_read(c.comm->settings.text[SETTING_job], &place,
 					     c.comm->causes);
@@ -538,10 +705,15 @@ int belay_comm_create_from_env(struct belay_comm **ret_comm, const struct belay_
 static bool not_needed(const struct belay_comm *comm)
 {
 	struct progress progress;
-	uint64_t left = 0;
+	uint64_t left = 0, last = comm->turn;
 
 	if (comm_decided(comm))
 		return true;
+	if (comm->device) {
+		if (!device_idle(comm))
+			return false;
+		last = device_done(comm, comm->rank);
+	}
 	comm_read_progress(comm, &progress);
 	for (unsigned r = 0; r < comm->nranks; r++)
 		if (atomic_load_explicit(&comm->control.rank[r].state, memory_order_acquire) ==
@@ -549,7 +721,7 @@ static bool not_needed(const struct belay_comm *comm)
 			left |= rank_bit(r);
 	progress.dead |= left;
 	for (unsigned r = 0; r < comm->nranks; r++)
-		if (!(progress.dead >> r & 1) && progress.done[r] < comm->turn)
+		if (!(progress.dead >> r & 1) && progress.done[r] < last)
 			return false;
 	return true;
 }

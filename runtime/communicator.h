@@ -70,6 +70,7 @@ struct belay_comm {
 	struct device *device; /* NULL: a communicator of host memory; see cuda/device.h */
 	struct control_segment control;
 	struct region region;
+	size_t turn_bytes; /* largest turn: a slot of the region, or device->turn_bytes */
 	struct settings settings;
 	struct tuning tuning;
 	struct faults faults;

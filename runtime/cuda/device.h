@@ -4,10 +4,10 @@
  * on device memory. A communicator is of one kind for its life: of the host (comm->device is NULL,
  * streams are refused) or of a device (any device pointer of that device, any stream).
  *
- *   creation    device_open()    context, memory, stream; what is only local
+ *   creation    device_open()    context, kernels, memory, stream, own facts; what is only local
  *               device_share()   facts and regions of all ranks, mapped at one stride
- *               device_verify()  self-test in two halves, by barriers of the meeting
- *               device_start()   kernels loaded, everything that a rescue needs allocated and warm
+ *               device_selftest_*()  in two halves, by barriers of the meeting
+ *               device_start()   everything that calls and a rescue need, allocated and warm
  *   calls       path/symm_path.c, path/nccl_path.c, path/parked_path.c: enqueue and return
  *   watcher     device_watch()   kernel posts -> mailbox -> orders (device_calls.c); records
  *                                (device_records.c); the clock (device_clock.c)
@@ -33,19 +33,31 @@ struct device_clock;
 struct device_records;
 struct nccl_worker;
 
+/* The first fault of the device that is for good; see device_fault(). */
+struct device_lost {
+	_Atomic uint32_t state; /* 0: none; 1: being written; 2: `text` stands */
+	bool sticky;		/* the context is lost with it */
+	char text[CONTROL_TEXT_BYTES];
+};
+
 struct device {
 	/* Constant once device_start() has returned. */
 	int ordinal;
 	struct gpu_facts facts;
 	struct symm_comm symm; /* what every launch is given */
 	bool shared; /* regions are mapped; else `symm.region` is private memory of this rank */
+	bool ready;  /* memory is there and initialised */
+	enum launch_topology topology;
 	uint32_t sharing;	    /* ranks on this rank's device, itself included */
 	uint64_t turn_bytes;	    /* largest turn */
 	struct launch_table table;  /* algorithm and grid by size */
 	struct CUstream_st *stream; /* the watcher's; creation's before that */
 	struct gpu_region *region[SYMM_RANKS_MAX];
+	uint64_t mapped; /* bit r: rank r's region is mapped at its place in `space` */
 	void *space;
 	size_t space_bytes, region_bytes;
+	void *private_;	  /* the own stride where regions are not shared */
+	void *fault_list; /* symm.faults */
 	void *registered; /* control segment, registered with CUDA */
 	/* For rescue: device memory for all ranks' parts, pinned host memory for one part and for
 	 * small answers. */
@@ -64,6 +76,8 @@ struct device {
 	uint64_t last_capture;	     /* ... and the id of its capture */
 	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
 
+	struct device_lost lost; /* any thread */
+
 	/* Watcher. */
 	struct nccl_watch nccl_watch;
 	struct device_calls *calls;
@@ -81,16 +95,22 @@ struct device_answers {
 };
 
 /* Which device a communicator is for, by BELAY_DEVICE: "host", a number, or "auto": the device of
- * the calling thread's current context, host where there is none. -1: host. */
+ * the calling thread's current context, host where there is none. -1: host. Returns 0,
+ * BELAY_E_SETTING or BELAY_E_UNSUPPORTED with causes. "auto" neither loads nor initialises the
+ * driver. */
 int device_wanted(const struct settings *settings, int *ret_ordinal, struct cause_chain *causes);
 
-/* Local part. Returns 0, or a status with causes. Needs the mapped control segment. */
+/* Local part. Returns 0, or a status with causes. Needs the mapped control segment; the facts are
+ * told there, and the next barrier of the meeting shows them to all. */
 int device_open(struct belay_comm *comm, int ordinal, struct device **ret_device);
 
-/* Exchanges facts and regions with the peers over comm->members.link, by deadline_ns. 0, or -1 with
- * the reason why the symm path cannot be used here (then symm.region becomes private memory); peers
- * are told, so that nobody waits. Between two barriers of the meeting. */
-int device_share(struct belay_comm *comm, uint64_t deadline_ns, char *ret_why, size_t size);
+/* Exchanges regions with the peers over comm->members.link, by deadline_ns, and initialises the own
+ * one (first lines, slots). 0, or -1 with the reason why the symm path cannot be used here (then
+ * symm.region becomes private memory); peers are told, so that nobody waits. `refuse` (may be
+ * NULL): a reason not to share, for fault injection. Between two barriers of the meeting: after the
+ * first all facts are there, before the second nobody writes to another's region. */
+int device_share(struct belay_comm *comm, uint64_t deadline_ns, const char *refuse, char *ret_why,
+		 size_t size);
 
 /* Halves of the self-test; 0, or -1 with the reason. Call both only where device_share() succeeded
  * here; peers' failures do no harm. */
@@ -101,9 +121,14 @@ int device_selftest_verify(struct belay_comm *comm, uint64_t nonce, char *ret_wh
 /* After the paths are agreed and before the last barrier. 0, or a status with causes. */
 int device_start(struct belay_comm *comm);
 
-/* Frees everything, in any state, in bounded time. No kernel of the communicator may be enqueued by
- * the application any more; those still stuck have been ordered to leave. */
-void device_close(struct belay_comm *comm);
+/* True when no eager launch of this rank is in flight. Any thread. */
+bool device_idle(const struct belay_comm *comm);
+
+/* Frees everything, in any state, in bounded time, after the watcher has ended. The application
+ * enqueues no kernel of the communicator any more; those still stuck are ordered to leave. False:
+ * some may still be running (or the context is lost); then all that they use is left as it is, and
+ * the control segment must stay mapped. */
+bool device_close(struct belay_comm *comm);
 
 /* Counts a call by its record, for statistics and health. The thread that drains records;
  * count_call() of a host's calling thread. */
@@ -131,7 +156,12 @@ int device_write_output(struct belay_comm *comm, void *output, size_t offset, co
  * Any thread. */
 uint64_t device_done(const struct belay_comm *comm, unsigned rank);
 
-/* A CUDA call failed for good: complains (verdict gpu_fault naming this rank). Any thread. */
+/* A CUDA call failed for good: complains (verdict gpu_fault naming this rank). Any thread. The
+ * first one's text, "WHAT: CALL: its code in words (code)", is kept for the verdict:
+ * device_fault_text(). */
 void device_fault(struct belay_comm *comm, const struct gpu_error *error, const char *what);
+
+/* Text of the first device_fault(); NULL: there was none. Any thread. */
+const char *device_fault_text(const struct belay_comm *comm);
 
 #endif /* BELAY_RUNTIME_CUDA_DEVICE_H */

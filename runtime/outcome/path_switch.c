@@ -44,7 +44,7 @@ static void announce(struct belay_comm *comm, const struct call *call, uint64_t 
 {
 	uint32_t wanted = atomic_load_explicit(&comm->path_wanted, memory_order_acquire);
 	uint64_t turns =
-		call_turns(call->count * call->element_bytes, comm->region.layout.slot_bytes);
+		call_turns(call->count * call->element_bytes, comm->turn_bytes);
 
 	if (!wanted || *word != comm->switch_seen)
 		return;

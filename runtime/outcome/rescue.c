@@ -270,11 +270,9 @@ static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
 	rescue->seq = call->seq;
 	rescue->pass = call->pass;
 	bytes = call->count * rescue->element_bytes;
-	begin = (call_turns(bytes, comm->region.layout.slot_bytes) - 1 - (call->last_turn - turn)) *
-		comm->region.layout.slot_bytes;
-	rescue->total = bytes - begin < comm->region.layout.slot_bytes
-				? bytes - begin
-				: comm->region.layout.slot_bytes;
+	begin = (call_turns(bytes, comm->turn_bytes) - 1 - (call->last_turn - turn)) *
+		comm->turn_bytes;
+	rescue->total = bytes - begin < comm->turn_bytes ? bytes - begin : comm->turn_bytes;
 	rescue->digest = 0;
 	rescue->stash.full = false;
 	rescue->next = ring_neighbour(rescue, 1);

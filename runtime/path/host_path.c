@@ -405,7 +405,7 @@ static int carry_out_turn(struct belay_comm *comm, struct turn *t)
 
 static int host_allreduce(struct belay_comm *comm, struct call *call)
 {
-	size_t slot = comm->region.layout.slot_bytes, bytes = call->count * call->element_bytes;
+	size_t slot = comm->turn_bytes, bytes = call->count * call->element_bytes;
 	uint64_t turns = call_turns(bytes, slot);
 	struct turn t;
 	int status = 0;

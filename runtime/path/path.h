@@ -68,10 +68,10 @@ uint64_t call_signature_base(uint64_t count, int dtype, int op);
 /* Whether a path is allowed by BELAY_PATHS and was found usable on every rank at creation. */
 bool path_is_agreed(const struct belay_comm *comm, enum belay_path id);
 
-/* The turns of a call: one for each slot-full, at least one. */
-static inline uint64_t call_turns(size_t bytes, size_t slot_bytes)
+/* The turns of a call: one for each turn-full (comm->turn_bytes), at least one. */
+static inline uint64_t call_turns(size_t bytes, size_t turn_bytes)
 {
-	return bytes <= slot_bytes ? 1 : (bytes + slot_bytes - 1) / slot_bytes;
+	return bytes <= turn_bytes ? 1 : (bytes + turn_bytes - 1) / turn_bytes;
 }
 
 /* Copies the input into the own slot, describes the call and posts `staged`. Shared by the

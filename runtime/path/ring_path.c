@@ -61,7 +61,7 @@ static int gather(struct belay_comm *comm, struct call *call, uint64_t turn, cha
 
 static int ring_allreduce(struct belay_comm *comm, struct call *call)
 {
-	size_t slot = comm->region.layout.slot_bytes, bytes = call->count * call->element_bytes;
+	size_t slot = comm->turn_bytes, bytes = call->count * call->element_bytes;
 	uint64_t turns = call_turns(bytes, slot);
 	int status = 0;
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fault injection inside kernels: the communicator's faults as kernels read them. What they cannot
+ * do themselves, killing and stopping the process, they ask the watcher for. */
+#include "runtime/cuda/device_inside.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert((int)SYMM_AT_STAGE == (int)FAULT_AT_STAGE &&
+		      (int)SYMM_AT_PUSH == (int)FAULT_AT_PUSH &&
+		      (int)SYMM_AT_WAIT == (int)FAULT_AT_WAIT &&
+		      (int)SYMM_AT_REDUCE == (int)FAULT_AT_REDUCE,
+	      "kernels count fault points as the runtime does");
+
+/* 0: not for kernels. A call that differs between the ranks is one that signs differently: the
+ * arguments themselves the host knows only at capture. */
+static uint32_t kernel_kind(enum fault_kind kind)
+{
+	switch (kind) {
+	case FAULT_DROP:
+		return SYMM_FAULT_DROP;
+	case FAULT_CORRUPT:
+		return SYMM_FAULT_CORRUPT;
+	case FAULT_FLAG:
+		return SYMM_FAULT_FLAG;
+	case FAULT_COUNT:
+	case FAULT_DTYPE:
+	case FAULT_OP:
+	case FAULT_SWAP:
+		return SYMM_FAULT_SIGN;
+	case FAULT_DELAY:
+		return SYMM_FAULT_DELAY;
+	case FAULT_KILL:
+	case FAULT_STOP:
+		return SYMM_FAULT_ASK;
+	case FAULT_CUDA_STICKY:
+		return SYMM_FAULT_STICKY;
+	default:
+		return 0;
+	}
+}
+
+static bool is_in_kernel(enum fault_point at)
+{
+	return at >= FAULT_AT_STAGE && at <= FAULT_AT_REDUCE;
+}
+
+uint32_t device_faults_pick(const struct faults *faults, int rank,
+			    struct symm_fault list[SYMM_FAULTS_MAX])
+{
+	uint32_t picked = 0;
+
+	for (uint32_t i = 0; i < faults->count && picked < SYMM_FAULTS_MAX; i++) {
+		const struct fault *fault = &faults->list[i];
+		uint32_t kind = kernel_kind(fault->kind);
+
+		if ((fault->rank >= 0 && fault->rank != rank) || !kind || !is_in_kernel(fault->at))
+			continue;
+		list[picked++] = (struct symm_fault){
+			.first = fault->first,
+			.last = fault->last,
+			.step = fault->step,
+			.kind = kind,
+			.at = (uint32_t)fault->at,
+			.ns = fault->ns,
+		};
+	}
+	return picked;
+}
+
+/* From pinned memory: a copy from ordinary memory may wait for the device. */
+int device_faults_load(struct belay_comm *comm, struct device *device, struct gpu_error *ret_error)
+{
+	struct symm_fault list[SYMM_FAULTS_MAX];
+	uint32_t count = device_faults_pick(&comm->faults, (int)comm->rank, list);
+	size_t bytes = count * sizeof(list[0]);
+	void *pinned = NULL;
+	int status;
+
+	if (count == 0)
+		return 0;
+	status = gpu_host_alloc(bytes, &pinned, ret_error);
+	if (status == 0)
+		status = gpu_alloc(bytes, &device->fault_list, ret_error);
+	if (status == 0) {
+		memcpy(pinned, list, bytes);
+		status = gpu_copy(device->fault_list, pinned, bytes, device->stream, ret_error);
+	}
+	if (status == 0)
+		status = device_settle(device, ret_error);
+	if (pinned)
+		gpu_host_free(pinned);
+	if (status)
+		return status;
+	device->symm.faults = device->fault_list;
+	device->symm.nfaults = count;
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See device_topology.h. */
+#include "runtime/cuda/device_topology.h"
+
+#include <string.h>
+
+/* The first compute capability (major * 10 + minor) that knows programmatic dependent launch. */
+#define COMPUTE_PROGRAMMATIC 90
+
+bool topology_same_device(const struct control_facts *a, const struct control_facts *b)
+{
+	return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+}
+
+uint32_t topology_sharing(const struct control_device *devices, uint32_t nranks, uint32_t rank)
+{
+	uint32_t sharing = 0;
+
+	for (uint32_t r = 0; r < nranks; r++)
+		sharing += topology_same_device(&devices[r].facts, &devices[rank].facts);
+	return sharing;
+}
+
+static bool joined_by_nvlink(const struct control_device *devices, uint32_t a, uint32_t b)
+{
+	return (devices[a].facts.peer_nvlink >> b & 1) && (devices[b].facts.peer_nvlink >> a & 1);
+}
+
+/* Kinds of pairs that there are. */
+struct pairs {
+	bool shared, nvlink, pcie;
+};
+
+static struct pairs look_at_pairs(const struct control_device *devices, uint32_t nranks)
+{
+	struct pairs pairs = {0};
+
+	for (uint32_t a = 0; a < nranks; a++) {
+		for (uint32_t b = a + 1; b < nranks; b++) {
+			if (topology_same_device(&devices[a].facts, &devices[b].facts))
+				pairs.shared = true;
+			else if (joined_by_nvlink(devices, a, b))
+				pairs.nvlink = true;
+			else
+				pairs.pcie = true;
+		}
+	}
+	return pairs;
+}
+
+enum launch_topology topology_of(const struct control_device *devices, uint32_t nranks)
+{
+	struct pairs pairs = look_at_pairs(devices, nranks);
+
+	if (pairs.shared)
+		return pairs.nvlink || pairs.pcie ? TOPOLOGY_MIXED : TOPOLOGY_ONE_DEVICE;
+	if (pairs.pcie)
+		return TOPOLOGY_PCIE;
+	/* A rank alone has no link to be slow on. */
+	return pairs.nvlink ? TOPOLOGY_NVLINK : TOPOLOGY_ONE_DEVICE;
+}
+
+bool topology_programmatic(const struct control_device *devices, uint32_t nranks)
+{
+	for (uint32_t r = 0; r < nranks; r++)
+		if (topology_sharing(devices, nranks, r) > 1 ||
+		    devices[r].facts.compute < COMPUTE_PROGRAMMATIC)
+			return false;
+	return true;
+}
+
+uint32_t topology_blocks_max(const struct control_device *devices, uint32_t nranks)
+{
+	uint32_t blocks = SYMM_BLOCKS_MAX;
+
+	for (uint32_t r = 0; r < nranks; r++)
+		if (devices[r].facts.blocks_max < blocks)
+			blocks = devices[r].facts.blocks_max;
+	return blocks ? blocks : 1;
+}
