@@ -17,6 +17,7 @@
 #include "runtime/cuda/device_records.h"
 #include "runtime/cuda/device_topology.h"
 #include "runtime/cuda/nccl_worker.h"
+#include "runtime/cuda/posted_words.h"
 #include "runtime/number_text.h"
 #include "runtime/outcome/watcher.h"
 
@@ -24,6 +25,10 @@
 #define LAST_MARGIN_NS (10 * NS_PER_SECOND)
 /* For kernels that were ordered to leave: they look every few microseconds. */
 #define LEAVE_WAIT_NS (2 * NS_PER_SECOND)
+/* A kernel's last posts come a little before its end. */
+#define TAIL_WAIT_NS (10 * NS_PER_MS)
+/* Behind a verdict the kernels of a whole graph may still be coming and leaving. */
+#define TAIL_WAIT_FAILED_NS (100 * NS_PER_MS)
 /* For the last records. */
 #define RECORDS_WAIT_NS (NS_PER_SECOND / 2)
 /* CUDA_ERROR_OUT_OF_MEMORY */
@@ -287,7 +292,7 @@ static void plan_launches(struct belay_comm *comm)
 	struct launch_table *table = &device->table;
 
 	device->topology = topology_of(comm->control.device, comm->nranks);
-	launch_table_builtin(comm->nranks, device->topology, table);
+	tuning_launch_table(&comm->tuning, comm->nranks, device->topology, table);
 	table->blocks_max = topology_blocks_max(comm->control.device, comm->nranks);
 	table->programmatic = topology_programmatic(comm->control.device, comm->nranks);
 	device->symm.programmatic = table->programmatic;
@@ -348,9 +353,12 @@ bool device_idle(const struct belay_comm *comm)
 {
 	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
 
-	/* Acquire, contract [POSTS]: what the kernel did before is over. */
-	return atomic_load_explicit((const _Atomic uint64_t *)&posts->ticket,
-				    memory_order_acquire) >= comm->device->tickets;
+	return post_load(&posts->ticket) >= comm->device->tickets; /* [POSTS] (2) */
+}
+
+static void pause_ns(uint64_t ns)
+{
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
 static bool wait_for_launches(const struct belay_comm *comm, uint64_t wait_ns)
@@ -360,22 +368,34 @@ static bool wait_for_launches(const struct belay_comm *comm, uint64_t wait_ns)
 	while (!device_idle(comm)) {
 		if (clock_now_ns() >= deadline)
 			return false;
-		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000},
-				      NULL);
+		pause_ns(NS_PER_MS / 10);
 	}
 	return true;
 }
 
-/* Kernels that still wait are told that every turn has failed. */
+/* Relaxed: own kernels' word, and only whether it has ever moved. */
+static bool any_launched(const struct belay_comm *comm)
+{
+	return comm->device->tickets != 0 ||
+	       atomic_load_explicit(&comm->own->staged, memory_order_relaxed) >= comm->first_seq;
+}
+
+/* True when no kernel of this rank can be running any more. Those that still wait are told that
+ * every turn has failed. What was launched from a graph has no ticket: its last kernel was waited
+ * for by its turn, and after a verdict kernels leave as they come. */
 static bool end_launches(struct belay_comm *comm)
 {
 	struct symm_orders *orders = &comm->control.device[comm->rank].orders;
+	bool ended = device_idle(comm);
 
-	if (device_idle(comm))
-		return true;
-	/* Release, contract [ORDERS]. Turns count from 1. */
-	atomic_store_explicit((_Atomic uint64_t *)&orders->fail_from, 1, memory_order_release);
-	return wait_for_launches(comm, LEAVE_WAIT_NS);
+	if (!ended) {
+		/* [ORDERS] (1). Turns count from 1. */
+		order_store(&orders->fail_from, 1);
+		ended = wait_for_launches(comm, LEAVE_WAIT_NS);
+	}
+	if (any_launched(comm))
+		pause_ns(comm_decided(comm) ? TAIL_WAIT_FAILED_NS : TAIL_WAIT_NS);
+	return ended;
 }
 
 /* Belay's own streams have nothing left to do, and the context works. */
