@@ -21,7 +21,8 @@ static int run(const struct bench_options *options)
 	struct bench_group group;
 	int status;
 
-	if (bench_group_force(options->nranks, options->algorithm)) {
+	if (bench_group_force(options->nranks, options->algorithm, options->blocks[0],
+			      options->threads[0])) {
 		command_error("cannot choose the algorithm: %s", strerror(errno));
 		return EXIT_WRONG;
 	}
@@ -64,7 +65,9 @@ static int act(struct bench_options *options)
 		return command_version();
 	if (find_devices(options))
 		return EXIT_NO_BACKEND;
-	return options->tune ? bench_tune(options) : run(options);
+	if (options->tune)
+		return options->devices ? bench_tune_device(options) : bench_tune(options);
+	return run(options);
 }
 
 int main(int argc, char **argv)

@@ -23,6 +23,10 @@ struct bench_graph;
  * Makes no context. */
 int bench_device_count(const char **ret_why);
 
+/* 1: the one can change the other's memory atomically, which is so over NVLink. Makes no context.
+ */
+int bench_device_linked(int one, int other);
+
 /* What failed last in this thread: the foreign call and its code in words. */
 const char *bench_device_error(void);
 
@@ -30,7 +34,7 @@ const char *bench_device_error(void);
  * later launch loads one beside a kernel that waits. *ret_stream is the thread's until its end. */
 int bench_device_use(int ordinal, struct CUstream_st **ret_stream);
 
-/* Device memory, zeroed. */
+/* Device memory, zeroed on the stream of bench_device_use(), which is waited for. */
 int bench_device_alloc(size_t bytes, void **ret_memory);
 void bench_device_free(void *memory);
 /* Host memory that the device can write, zeroed; the same address on both sides. */

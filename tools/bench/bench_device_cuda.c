@@ -9,6 +9,7 @@
 #include "tools/bench/bench_device_kernels.h"
 
 static _Thread_local char last_error[256] = "";
+static _Thread_local cudaStream_t own_stream; /* of bench_device_use() */
 
 /* 0, or -1 and the failure kept; the thread's own error word of CUDA is cleared. */
 static int check(int code, const char *call)
@@ -19,6 +20,16 @@ static int check(int code, const char *call)
 	snprintf(last_error, sizeof(last_error), "%s: error %d: %s", call, code,
 		 cudaGetErrorString((cudaError_t)code));
 	return -1;
+}
+
+int bench_device_linked(int one, int other)
+{
+	int native = 0;
+
+	/* What cannot be asked is not linked. */
+	return cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, one,
+					 other) == cudaSuccess &&
+	       native;
 }
 
 const char *bench_device_error(void)
@@ -48,6 +59,7 @@ int bench_device_use(int ordinal, struct CUstream_st **ret_stream)
 	    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
 		  "cudaStreamCreateWithFlags"))
 		return -1;
+	own_stream = stream;
 	*ret_stream = stream;
 	return 0;
 }
@@ -58,8 +70,10 @@ int bench_device_alloc(size_t bytes, void **ret_memory)
 
 	if (check(cudaMalloc(&memory, bytes), "cudaMalloc"))
 		return -1;
-	if (check(cudaMemset(memory, 0, bytes), "cudaMemset") ||
-	    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize")) {
+	/* Not the whole device: kernels of ranks that are threads of this process may wait there.
+	 */
+	if (check(cudaMemsetAsync(memory, 0, bytes, own_stream), "cudaMemsetAsync") ||
+	    check(cudaStreamSynchronize(own_stream), "cudaStreamSynchronize")) {
 		(void)cudaFree(memory);
 		return -1;
 	}

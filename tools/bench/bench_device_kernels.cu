@@ -24,12 +24,11 @@ __device__ static unsigned differing_bytes(uint64_t is, uint64_t should)
 	return n;
 }
 
-/* Both buffers are aligned to 8 bytes. */
-__global__ static void compare(const uint64_t *is, const uint64_t *should, size_t bytes,
-			       uint64_t *wrong)
+/* Word by word where both buffers are aligned to 8 bytes, else byte by byte. */
+__global__ static void compare(const char *is, const char *should, size_t bytes, uint64_t *wrong)
 {
 	__shared__ unsigned long long total;
-	size_t words = bytes / 8;
+	size_t words = ((uintptr_t)is | (uintptr_t)should) % 8 ? 0 : bytes / 8;
 	unsigned long long n = 0;
 
 	if (threadIdx.x == 0)
@@ -37,9 +36,9 @@ __global__ static void compare(const uint64_t *is, const uint64_t *should, size_
 	__syncthreads();
 #pragma unroll 8
 	for (size_t i = threadIdx.x; i < words; i += COMPARE_THREADS)
-		n += differing_bytes(is[i], should[i]);
+		n += differing_bytes(((const uint64_t *)is)[i], ((const uint64_t *)should)[i]);
 	for (size_t i = words * 8 + threadIdx.x; i < bytes; i += COMPARE_THREADS)
-		n += ((const char *)is)[i] != ((const char *)should)[i];
+		n += is[i] != should[i];
 	if (n)
 		atomicAdd(&total, n);
 	__syncthreads();
@@ -89,8 +88,8 @@ int bench_kernels_load(void)
 int bench_launch_compare(const void *is, const void *should, size_t bytes, uint64_t *wrong,
 			 struct CUstream_st *stream)
 {
-	compare<<<1, COMPARE_THREADS, 0, stream>>>((const uint64_t *)is, (const uint64_t *)should,
-						    bytes, wrong);
+	compare<<<1, COMPARE_THREADS, 0, stream>>>((const char *)is, (const char *)should, bytes,
+						    wrong);
 	return (int)cudaGetLastError();
 }
 

@@ -303,9 +303,7 @@ int device_run_step(struct bench_run *run, const struct bench_step *step,
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* Ranks that share a GPU: NCCL joins them only if each claims a host of its own, and they talk over
- * the loopback device. Who has set the first of these knows better. */
-static int separate_hosts(uint32_t rank)
+int device_run_separate_hosts(uint32_t rank)
 {
 	static const char *const settings[][2] = {{"NCCL_SOCKET_IFNAME", "lo"},
 						  {"NCCL_P2P_DISABLE", "1"},
@@ -332,7 +330,7 @@ int device_run_open(struct bench_run *run, const char **ret_device)
 	run->device = calloc(1, sizeof(*run->device));
 	/* The option says which device, not the variable, which would win over the config. */
 	if (!run->device || unsetenv("BELAY_DEVICE") ||
-	    (job->nranks > job->devices && separate_hosts(run->rank)))
+	    (job->nranks > job->devices && device_run_separate_hosts(run->rank)))
 		return bench_run_failed(run, BELAY_E_NO_MEMORY, "out of memory");
 	if (bench_device_use((int)device, &run->device->stream))
 		return device_run_broken(run);

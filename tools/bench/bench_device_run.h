@@ -55,6 +55,11 @@ int device_run_prepare(struct bench_run *run);
 /* At any time after device_run_open(), whatever it returned. */
 void device_run_close(struct bench_run *run);
 
+/* For a rank that shares its GPU: NCCL joins such ranks only if each claims a host of its own, and
+ * they talk over the loopback device. Changes the environment, unless it has NCCL_HOSTID: whoever
+ * set that knows better. 0, or -1 without memory. */
+int device_run_separate_hosts(uint32_t rank);
+
 /* One step of the job. */
 int device_run_step(struct bench_run *run, const struct bench_step *step,
 		    struct bench_step_result *result);

@@ -4,6 +4,7 @@
 #include "tools/bench/bench_group.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 
 /* Longer than the longest default deadline, that of the warm-up. */
 #define STALL_NS UINT64_C(700000000000)
+/* Of a communicator on GPUs. */
+#define DEVICE_RANKS_MAX 16
 /* A rank that hears of a verdict or is done ends within BELAY_DESTROY_MS. */
 #define GRACE_NS UINT64_C(15000000000)
 
@@ -155,23 +158,65 @@ void bench_group_free(struct bench_group *group)
 	bench_job_close(group->job, group->job_fd);
 }
 
-int bench_group_force(uint32_t nranks, enum belay_algorithm algorithm)
+void bench_group_write_row(FILE *file, uint32_t nranks, const char *topology, uint64_t up_to_bytes,
+			   const struct bench_algorithm *algorithm, const char *other,
+			   uint32_t blocks, uint32_t threads)
+{
+	/* What stdio could not write, the file's end tells. */
+	fprintf(file,
+		"ranks=%" PRIu32 " topology=%s up_to=%" PRIu64
+		" algorithm=%s other=%s blocks=%" PRIu32 " threads=%" PRIu32 "\n",
+		nranks, topology, up_to_bytes, algorithm->device, other, blocks, threads);
+}
+
+static void write_forced(FILE *file, uint32_t nranks, const struct bench_algorithm *algorithm,
+			 uint32_t blocks, uint32_t threads)
+{
+	static const char *const topologies[] = {"one_device", "nvlink", "pcie", "mixed"};
+
+	if (algorithm->host)
+		fprintf(file, "ranks=%" PRIu32 " twoshot_from=%" PRIu64 "\n", nranks,
+			algorithm->host == BELAY_ALGORITHM_TWOSHOT ? UINT64_C(0) : UINT64_MAX);
+	for (size_t i = 0;
+	     nranks <= DEVICE_RANKS_MAX && i < sizeof(topologies) / sizeof(topologies[0]); i++)
+		bench_group_write_row(file, nranks, topologies[i], BENCH_SIZE_MAX, algorithm,
+				      algorithm->other, blocks, threads);
+}
+
+/* A tuning file without a name; the ranks inherit it, above the descriptor that they have their job
+ * at. */
+static int make_tuning(void)
+{
+	int fd = memfd_create("belay-tune", MFD_CLOEXEC);
+	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD, RANK_JOB_FD + 1);
+
+	if (fd >= 0)
+		(void)close(fd); /* its copy stays */
+	return high;
+}
+
+int bench_group_force(uint32_t nranks, const struct bench_algorithm *algorithm, uint32_t blocks,
+		      uint32_t threads)
 {
 	static int fd = -1;
-	char path[64], line[80];
-	int length;
+	char path[64];
+	FILE *file;
+	int copy, status;
 
 	if (!algorithm)
 		return 0;
-	/* A tuning file without a name; the ranks inherit it. */
 	if (fd < 0)
-		fd = memfd_create("belay-tune", 0);
-	if (fd < 0 || ftruncate(fd, 0))
+		fd = make_tuning();
+	if (fd < 0 || ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET) < 0)
 		return -1;
-	length = snprintf(line, sizeof(line), "ranks=%" PRIu32 " twoshot_from=%" PRIu64 "\n",
-			  nranks, algorithm == BELAY_ALGORITHM_TWOSHOT ? UINT64_C(0) : UINT64_MAX);
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	file = copy < 0 ? NULL : fdopen(copy, "w");
+	if (!file)
+		return -1;
+	write_forced(file, nranks, algorithm, blocks, threads);
+	status = ferror(file) ? -1 : 0;
+	if (fclose(file))
+		status = -1;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (pwrite(fd, line, (size_t)length, 0) != length || setenv("BELAY_TUNE", path, 1))
-		return -1;
-	return 0;
+	return status || setenv("BELAY_TUNE", path, 1) ? -1 : 0;
 }

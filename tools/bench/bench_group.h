@@ -28,9 +28,15 @@ int bench_group_run(const struct bench_options *options, struct bench_group *ret
 void bench_group_free(struct bench_group *group);
 
 /*
- * Has the ranks that are started from now on use an algorithm for all calls (0: as the tuning
- * says). Returns 0, or -1 with errno.
+ * Has the ranks that are started from now on use an algorithm for all calls, on GPUs in this shape
+ * (NULL: as the tuning says). Returns 0, or -1 with errno.
  */
-int bench_group_force(uint32_t nranks, enum belay_algorithm algorithm);
+int bench_group_force(uint32_t nranks, const struct bench_algorithm *algorithm, uint32_t blocks,
+		      uint32_t threads);
+
+/* A line of a tuning file: how calls up to so many bytes go on GPUs that are joined so. */
+void bench_group_write_row(FILE *file, uint32_t nranks, const char *topology, uint64_t up_to_bytes,
+			   const struct bench_algorithm *algorithm, const char *other,
+			   uint32_t blocks, uint32_t threads);
 
 #endif /* BELAY_TOOLS_BENCH_GROUP_H */

@@ -15,9 +15,10 @@
 #define LOG_DIR_MODE 0700 /* as the library's */
 /* Defaults. The calls of the verify pass; odd, so that what a slot of the library held two calls
  * before is other data; and as many checked replays as fill its slots twice. */
-#define GRAPH_CALLS  122
-#define BUFFERS	     3
-#define GRAPH_WARMUP 2
+#define GRAPH_CALLS	 122
+#define BUFFERS		 3
+#define GRAPH_WARMUP	 2
+#define GRAPH_ITERATIONS 50
 
 /* clang-format off: texts and tables */
 const char bench_help[] =
@@ -30,8 +31,8 @@ const char bench_help[] =
 	"  --sizes=LIST          bytes of a call, K and M allowed (1K,14336,112K,256K,1M,2M)\n"
 	"  --dtype=TYPE          bf16, f16, f32, f64, i32, i64, u8 or i8 (bf16)\n"
 	"  --op=OP               sum, max, min or prod (sum)\n"
-	"  --iters=N             timed calls of each size (200)\n"
-	"  --warmup=N            calls before them (20)\n"
+	"  --iters=N             timed calls of each size (200; in graphs 50)\n"
+	"  --warmup=N            calls before them (20; in graphs 2)\n"
 	"  --graph               capture the calls of a pass in a CUDA graph (cuda); a time is "
 	"that of a\n"
 	"                        replay, shared out among its calls; --iters and --warmup are "
@@ -51,7 +52,11 @@ const char bench_help[] =
 	"\n"
 	"How it is run:\n"
 	"  --paths=LIST          allowed paths, in order of preference (BELAY_PATHS)\n"
-	"  --algorithm=NAME      oneshot or twoshot, whatever the tuning says\n"
+	"  --algorithm=NAME      oneshot or twoshot, whatever the tuning says; on GPUs also\n"
+	"                        oneshot-packets, oneshot-wire, twoshot-wire or twoshot-pull\n"
+	"  --blocks=LIST         grid of --algorithm on GPUs (32); --tune tries all "
+	"(8,16,32,64,128)\n"
+	"  --threads=LIST        threads of its blocks (256); --tune tries all (256,512)\n"
 	"  --fault=SPEC          fault injection (BELAY_FAULT), such as rank=1,seq=50,kind=drop\n"
 	"  --first-seq=N         number of the first call (1)\n"
 	"  --log-dir=DIR         write call logs below DIR (BELAY_LOG_DIR)\n"
@@ -79,6 +84,8 @@ enum option_value {
 	OPT_EAGER_HOST_TIME,
 	OPT_PATHS,
 	OPT_ALGORITHM,
+	OPT_BLOCKS,
+	OPT_THREADS,
 	OPT_TUNE,
 	OPT_WORKLOAD,
 	OPT_PASSES,
@@ -108,6 +115,8 @@ static const struct option options_known[] = {
 	{"eager-host-time", no_argument, NULL, OPT_EAGER_HOST_TIME},
 	{"paths", required_argument, NULL, OPT_PATHS},
 	{"algorithm", required_argument, NULL, OPT_ALGORITHM},
+	{"blocks", required_argument, NULL, OPT_BLOCKS},
+	{"threads", required_argument, NULL, OPT_THREADS},
 	{"tune", required_argument, NULL, OPT_TUNE},
 	{"workload", required_argument, NULL, OPT_WORKLOAD},
 	{"passes", required_argument, NULL, OPT_PASSES},
@@ -130,6 +139,15 @@ struct reading {
 	uint32_t given;
 	uint64_t passes;
 	int pin; /* 0 auto, 1 yes, 2 no */
+};
+
+const struct bench_algorithm bench_algorithms[BENCH_ALGORITHMS] = {
+	{"oneshot-packets", 0, "oneshot-packets", "oneshot-packets"},
+	{"oneshot-wire", 0, "oneshot-wire", "oneshot-packets"},
+	{"twoshot-wire", 0, "twoshot-wire", "twoshot-pull"},
+	{"twoshot-pull", 0, "twoshot-pull", "twoshot-pull"},
+	{"oneshot", BELAY_ALGORITHM_ONESHOT, "oneshot-wire", "oneshot-packets"},
+	{"twoshot", BELAY_ALGORITHM_TWOSHOT, "twoshot-wire", "twoshot-pull"},
 };
 
 static const char default_sizes[] = "1K,14336,112K,256K,1M,2M";
@@ -239,13 +257,44 @@ static int read_backend(const char *value, struct bench_options *options)
 
 static int read_algorithm(const char *value, struct bench_options *options)
 {
-	static const char *const algorithms[] = {"oneshot", "twoshot", NULL};
-	int place = find_word(value, algorithms);
+	for (size_t i = 0; i < BENCH_ALGORITHMS; i++) {
+		if (strcmp(value, bench_algorithms[i].name) == 0) {
+			options->algorithm = &bench_algorithms[i];
+			return 0;
+		}
+	}
+	return bad_value(OPT_ALGORITHM, value,
+			 "oneshot or twoshot; on GPUs also oneshot-packets, oneshot-wire, "
+			 "twoshot-wire or twoshot-pull");
+}
 
-	if (place < 0)
-		return bad_value(OPT_ALGORITHM, value, "oneshot or twoshot");
-	options->algorithm = place == 0 ? BELAY_ALGORITHM_ONESHOT : BELAY_ALGORITHM_TWOSHOT;
-	return 0;
+/* A list of numbers from min to max, multiples of min. */
+static int read_shapes(int option, const char *list, uint64_t min, uint64_t max, uint32_t *numbers,
+		       uint32_t *ret_n)
+{
+	char *copy = strdup(list);
+	char *rest = copy;
+	char *word;
+	uint64_t number = 0;
+	uint32_t n = 0;
+	int status = 0;
+
+	if (!copy)
+		return command_complain("--%s: out of memory",
+					options_known[option - OPT_BACKEND].name);
+	while (status == 0 && (word = strsep(&rest, ","))) {
+		if (n == BENCH_SHAPES_MAX)
+			status = bad_value(option, list, "at most 16 numbers");
+		else
+			status = read_number(option, word, min, max, &number);
+		if (status == 0 && number % min)
+			status = bad_value(option, word, "a multiple of 32");
+		if (status == 0)
+			numbers[n++] = (uint32_t)number;
+	}
+	free(copy);
+	*ret_n = n;
+	return status;
 }
 
 static int read_pin(const char *value, struct reading *reading)
@@ -295,6 +344,10 @@ static int read_text_option(int option, const char *value, struct reading *readi
 		return read_op(value, options);
 	case OPT_ALGORITHM:
 		return read_algorithm(value, options);
+	case OPT_BLOCKS:
+		return read_shapes(option, value, 1, 256, options->blocks, &options->nblocks);
+	case OPT_THREADS:
+		return read_shapes(option, value, 32, 512, options->threads, &options->nthreads);
 	case OPT_PIN:
 		return read_pin(value, reading);
 	case OPT_PATHS:
@@ -395,6 +448,10 @@ static int check_pairs(const struct reading *reading)
 	if (reading->options->graph && reading->options->backend != BENCH_CUDA)
 		return command_complain("--graph needs --backend=cuda: there are no graphs on the "
 					"host path");
+	if (reading->options->algorithm && !reading->options->algorithm->host &&
+	    reading->options->backend != BENCH_CUDA)
+		return command_complain("--algorithm '%s' needs --backend=cuda",
+					reading->options->algorithm->name);
 	if (given(reading, OPT_CALLS_PER_GRAPH) && !given(reading, OPT_GRAPH))
 		return command_complain("--calls-per-graph needs --graph");
 	if (reading->options->host_time && reading->options->backend != BENCH_CUDA)
@@ -526,9 +583,14 @@ static int finish(struct reading *reading)
 		status = check_fault_ranks((int)options->nranks);
 	if (status == 0 && given(reading, OPT_LOG_DIR))
 		status = check_log_dir(getenv("BELAY_LOG_DIR"));
+	/* Shapes are measured as they are used. */
+	if (options->tune && options->backend == BENCH_CUDA)
+		options->graph = 1;
 	/* A replay has many calls: few replays do. */
 	if (options->graph && !given(reading, OPT_WARMUP))
 		options->warmup = GRAPH_WARMUP;
+	if (options->graph && !given(reading, OPT_ITERS))
+		options->iterations = GRAPH_ITERATIONS;
 	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
 	return status;
 }
@@ -545,7 +607,9 @@ int bench_options_parse(int argc, char **argv, struct bench_options *ret_options
 					      .iterations = 200,
 					      .warmup = 20,
 					      .calls_per_graph = GRAPH_CALLS,
-					      .buffers = BUFFERS};
+					      .buffers = BUFFERS,
+					      .blocks = {32},
+					      .threads = {256}};
 	opterr = 0;
 	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		if (option < OPT_BACKEND)

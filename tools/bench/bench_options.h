@@ -12,12 +12,21 @@
 
 #define BENCH_SIZES_MAX	      256
 #define BENCH_SIZE_MAX	      (UINT64_C(1) << 36)
+#define BENCH_SHAPES_MAX      16
 #define BENCH_BUFFERS_MAX     4096
 #define BENCH_GRAPH_CALLS_MAX 10000
 /* The largest belay_config.first_seq. */
 #define BENCH_SEQ_MAX ((UINT64_C(1) << 53) - 1)
 
 enum bench_backend { BENCH_AUTO = 0, BENCH_HOST = 1, BENCH_CUDA = 2 };
+
+/* A name of --algorithm: what it stands for on either backend. */
+struct bench_algorithm {
+	const char *name;
+	enum belay_algorithm host;  /* 0: not on the host */
+	const char *device, *other; /* as a tuning file calls them; other: for types that the full
+				       wire cannot carry */
+};
 
 struct bench_options {
 	enum bench_backend backend;
@@ -28,14 +37,16 @@ struct bench_options {
 	enum belay_op op;
 	uint64_t iterations, warmup;
 	int graph, in_place, region_buffers, pin, host_time;
-	uint64_t calls_per_graph;	/* of a size; a workload's graph has those of its pass */
-	uint32_t buffers;		/* pairs that calls on a device go through in turn */
-	uint32_t devices;		/* that the ranks are on; 0: host backend. Not an option */
-	enum belay_algorithm algorithm; /* 0: the library chooses */
-	const char *tune;		/* file to write; NULL: none */
-	const char *workload_name;	/* NULL: sizes are swept */
-	struct workload workload;	/* owned */
-	uint64_t first_seq;		/* 0: not given */
+	uint64_t calls_per_graph; /* of a size; a workload's graph has those of its pass */
+	uint32_t buffers;	  /* pairs that calls on a device go through in turn */
+	uint32_t devices;	  /* that the ranks are on; 0: host backend. Not an option */
+	const struct bench_algorithm *algorithm; /* NULL: the library chooses */
+	/* With it the first of each; a tuning on GPUs tries all. */
+	uint32_t blocks[BENCH_SHAPES_MAX], threads[BENCH_SHAPES_MAX], nblocks, nthreads;
+	const char *tune;	   /* file to write; NULL: none */
+	const char *workload_name; /* NULL: sizes are swept */
+	struct workload workload;  /* owned */
+	uint64_t first_seq;	   /* 0: not given */
 	enum command_format format;
 	int help, version;
 };
@@ -53,5 +64,11 @@ int bench_options_steps(const struct bench_options *options, struct bench_step *
 			uint32_t *ret_nsteps);
 
 extern const char bench_help[];
+
+/* The names of --algorithm; the first BENCH_DEVICE_ALGORITHMS are what a tuning on GPUs compares.
+ */
+#define BENCH_DEVICE_ALGORITHMS 4
+#define BENCH_ALGORITHMS	6
+extern const struct bench_algorithm bench_algorithms[BENCH_ALGORITHMS];
 
 #endif /* BELAY_TOOLS_BENCH_OPTIONS_H */

@@ -21,8 +21,9 @@ struct measured {
 	double us[2][ROUNDS]; /* one-shot, two-shot */
 };
 
-static const enum belay_algorithm algorithms[2] = {BELAY_ALGORITHM_ONESHOT,
-						   BELAY_ALGORITHM_TWOSHOT};
+static const struct bench_algorithm algorithms[2] = {
+	{"oneshot", BELAY_ALGORITHM_ONESHOT, "oneshot-wire", "oneshot-packets"},
+	{"twoshot", BELAY_ALGORITHM_TWOSHOT, "twoshot-wire", "twoshot-pull"}};
 
 uint64_t bench_tune_choose(const uint64_t *sizes, const double *oneshot_us,
 			   const double *twoshot_us, size_t n)
@@ -66,7 +67,8 @@ static int measure_once(const struct bench_options *options, int which, int roun
 	struct bench_group group;
 	int status;
 
-	if (bench_group_force(options->nranks, algorithms[which])) {
+	if (bench_group_force(options->nranks, &algorithms[which], options->blocks[0],
+			      options->threads[0])) {
 		command_error("cannot choose the algorithm: %s", strerror(errno));
 		return 1;
 	}
@@ -94,25 +96,38 @@ static int measure(const struct bench_options *options, struct measured *measure
 	return status;
 }
 
-/* Copies from an earlier file what it says of other numbers of ranks. */
-static void keep_others(const char *name, uint32_t nranks, FILE *output)
+/* Copies from an earlier file the lines that do not begin like those that are to be written: what
+ * it says of other numbers of ranks, or of other memory. */
+static void keep_others(const char *name, const char *replaced, FILE *output)
 {
 	FILE *input = fopen(name, "re");
 	char line[256];
-	unsigned ranks;
 
 	if (!input)
 		return;
 	while (fgets(line, sizeof(line), input)) {
-		if (sscanf(line, "ranks=%u ", &ranks) == 1 && ranks != nranks)
+		if (strncmp(line, "ranks=", strlen("ranks=")) == 0 &&
+		    strncmp(line, replaced, strlen(replaced)) != 0)
 			fputs(line, output);
 	}
 	(void)fclose(input); /* only read */
 }
 
-static void write_lines(FILE *output, const struct bench_options *options,
-			const struct measured *measured, size_t n, uint64_t from)
+struct found {
+	const struct bench_options *options;
+	const struct measured *measured;
+	size_t n;
+	uint64_t from;
+};
+
+static void write_lines(FILE *output, const void *user)
 {
+	const struct found *found = user;
+	const struct bench_options *options = found->options;
+	const struct measured *measured = found->measured;
+	size_t n = found->n;
+	uint64_t from = found->from;
+
 	fprintf(output,
 		"# belay-bench --tune, %" PRIu32 " ranks, %s: bytes, one-shot us, two-shot us\n",
 		options->nranks, belay_dtype_name(options->dtype));
@@ -122,9 +137,8 @@ static void write_lines(FILE *output, const struct bench_options *options,
 	fprintf(output, "ranks=%" PRIu32 " twoshot_from=%" PRIu64 "\n", options->nranks, from);
 }
 
-/* A reader finds the old file or the new one, whole. */
-static int write_file(const struct bench_options *options, const struct measured *measured,
-		      size_t n, uint64_t from)
+int bench_tune_write(const struct bench_options *options, const char *replaced,
+		     void (*write)(FILE *output, const void *user), const void *user)
 {
 	char name[4096];
 	FILE *output;
@@ -136,8 +150,8 @@ static int write_file(const struct bench_options *options, const struct measured
 		command_error("cannot write '%s': %s", options->tune, strerror(errno));
 		return COMMAND_NOT_WRITTEN;
 	}
-	keep_others(options->tune, options->nranks, output);
-	write_lines(output, options, measured, n, from);
+	keep_others(options->tune, replaced, output);
+	write(output, user);
 	status = command_finish(output, options->tune, 0);
 	if (fclose(output) && status == 0) {
 		command_error("cannot write '%s': %s", options->tune, strerror(errno));
@@ -192,6 +206,8 @@ static int conclude(const struct bench_options *options, struct measured *measur
 {
 	uint64_t sizes[BENCH_SIZES_MAX];
 	double us[2][BENCH_SIZES_MAX];
+	struct found found = {.options = options, .measured = measured, .n = n};
+	char replaced[64];
 	uint64_t from;
 	int status;
 
@@ -202,7 +218,9 @@ static int conclude(const struct bench_options *options, struct measured *measur
 		us[1][i] = median(measured[i].us[1]);
 	}
 	from = bench_tune_choose(sizes, us[0], us[1], n);
-	status = write_file(options, measured, n, from);
+	found.from = from;
+	snprintf(replaced, sizeof(replaced), "ranks=%" PRIu32 " twoshot_from=", options->nranks);
+	status = bench_tune_write(options, replaced, write_lines, &found);
 	if (status)
 		return status;
 	if (options->format == COMMAND_JSON)
