@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/clock.h"
+#include "runtime/cuda/device_calls.h"
 #include "runtime/cuda/device_clock.h"
 #include "runtime/cuda/device_inside.h"
 #include "runtime/cuda/device_records.h"
@@ -55,7 +56,7 @@ static void complain(struct belay_comm *comm)
 {
 	uint64_t turn = device_done(comm, comm->rank) + 1;
 
-	mailbox_complain(&comm->mailbox, COMPLAINT_GPU_FAULT, turn, clock_now_ns());
+	(void)mailbox_complain(&comm->mailbox, COMPLAINT_GPU_FAULT, turn, clock_now_ns());
 	watcher_kick(comm->watcher);
 }
 
@@ -298,20 +299,25 @@ static void plan_launches(struct belay_comm *comm)
 	device->symm.programmatic = table->programmatic;
 }
 
+/* Block words of a rank, and tags of all parts, pass through the bounce memory too. */
+#define BOUNCE_BYTES_MIN 4096u
+
 /* What a rescue needs: it may neither allocate nor load anything beside a kernel that waits. */
 static int prepare_rescue(struct belay_comm *comm, struct gpu_error *ret_error)
 {
 	struct device *device = comm->device;
 	void *parts = NULL, *bounce = NULL;
 
-	device->parts_stride = (size_t)device->turn_bytes;
+	device->parts_stride = ((size_t)device->turn_bytes + 15) / 16 * 16 + DEVICE_PART_HEAD;
 	if (gpu_alloc(comm->nranks * device->parts_stride, &parts, ret_error))
 		return -1;
 	device->parts = parts;
-	if (gpu_host_alloc((size_t)device->turn_bytes, &bounce, ret_error))
+	device->bounce_bytes = (size_t)device->turn_bytes;
+	if (device->bounce_bytes < BOUNCE_BYTES_MIN)
+		device->bounce_bytes = BOUNCE_BYTES_MIN;
+	if (gpu_host_alloc(device->bounce_bytes, &bounce, ret_error))
 		return -1;
 	device->bounce = bounce;
-	device->bounce_bytes = (size_t)device->turn_bytes;
 	return 0;
 }
 
@@ -320,6 +326,9 @@ static int start_parts(struct belay_comm *comm)
 {
 	struct device *device = comm->device;
 
+	device->calls = device_calls_create();
+	if (!device->calls)
+		return BELAY_E_NO_MEMORY;
 	device->records = device_records_create(comm);
 	if (!device->records)
 		return BELAY_E_NO_MEMORY;
@@ -432,6 +441,7 @@ static void free_parts(struct belay_comm *comm)
 		device_records_finish(comm, clock_now_ns() + RECORDS_WAIT_NS);
 	device_clock_free(device->clock);
 	device_records_free(device->records);
+	device_calls_free(device->calls);
 	nccl_worker_free(device->nccl);
 }
 

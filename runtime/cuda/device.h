@@ -40,6 +40,9 @@ struct device_lost {
 	char text[CONTROL_TEXT_BYTES];
 };
 
+/* Before each gathered input: what it is, see device_gather.c. */
+#define DEVICE_PART_HEAD 64u
+
 struct device {
 	/* Constant once device_start() has returned. */
 	int ordinal;
@@ -61,8 +64,9 @@ struct device {
 	void *registered; /* control segment, registered with CUDA */
 	/* For rescue: device memory for all ranks' parts, pinned host memory for one part and for
 	 * small answers. */
-	char *parts;
-	size_t parts_stride;
+	char *parts; /* nranks * parts_stride bytes; each part has DEVICE_PART_HEAD before its data
+		      */
+	size_t parts_stride; /* a multiple of 16, at least turn_bytes + DEVICE_PART_HEAD */
 	char *bounce;
 	size_t bounce_bytes;
 	struct device_answers *answers; /* pinned: see device_answers */

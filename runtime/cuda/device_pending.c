@@ -12,8 +12,3 @@ __attribute__((weak)) void device_count_record(struct belay_comm *comm,
 	(void)comm;
 	(void)record;
 }
-
-__attribute__((weak)) uint64_t device_done(const struct belay_comm *comm, unsigned rank)
-{
-	return atomic_load_explicit(&comm->control.rank[rank].done, memory_order_acquire);
-}

@@ -38,7 +38,7 @@ static void complain(struct belay_comm *comm, uint64_t turn, const char *why, ui
 	snprintf(watch->text, sizeof(watch->text), "%s [rank %u, seq %" PRIu64 "]", why, comm->rank,
 		 seq);
 	cause_add(comm->causes, NULL, 0, (int)comm->rank, seq, "a call on NCCL failed: %s", why);
-	mailbox_complain(&comm->mailbox, COMPLAINT_NCCL, turn, now_ns);
+	(void)mailbox_complain(&comm->mailbox, COMPLAINT_NCCL, turn, now_ns);
 }
 
 static void look_at(struct belay_comm *comm, uint64_t turn, uint64_t now_ns)

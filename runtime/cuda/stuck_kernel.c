@@ -96,6 +96,8 @@ struct stuck_action stuck_decide(const struct stuck_view *view)
 	case MAILBOX_ASKED:
 		return on_asked(view);
 	case MAILBOX_RELEASED:
+		if (view->queued)
+			break;
 		return act(STUCK_RELEASE, view->turn << 1 | (view->outcome == 0));
 	case MAILBOX_ABANDONED: /* the rescue's, or a verdict's, see watcher_meet_verdict() */
 		break;

@@ -12,7 +12,7 @@
  *   ASKED      the turn is done, or a verdict           mailbox_clear           IDLE
  *   ASKED      all blocks left, one at least abandoned  mailbox_abandon         ABANDONED
  *   ABANDONED  (rescue.c writes the output)             -                       RELEASED
- *   RELEASED   outcome                                  orders.released, clear  IDLE
+ *   RELEASED   outcome, and no write is queued          orders.released, clear  IDLE
  *   IDLE       a verdict; an order to abandon stands    orders.released: none   IDLE
  *
  * and in every state: a fault point is acted on, a mismatch and a kernel that gave up are
@@ -42,6 +42,7 @@ struct stuck_view {
 	uint64_t turn, told_missing;
 	enum wait_phase phase;
 	int outcome; /* RELEASED */
+	bool queued; /* RELEASED: the watcher's stream may still hold a write (R3) */
 	/* Orders as they stand. */
 	uint64_t abandon, fail_from, released, fault_done;
 	/* What has been complained about. */

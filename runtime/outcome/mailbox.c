@@ -101,17 +101,31 @@ void mailbox_clear(struct mailbox *mailbox)
 	pthread_mutex_unlock(&mailbox->lock);
 }
 
-void mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_t turn,
+bool mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_t turn,
 		      uint64_t now_ns)
 {
+	bool taken;
+
 	pthread_mutex_lock(&mailbox->lock);
 	/* A mismatch may have to wait; what is worse does not. */
-	if (mailbox->complaint < complaint && mailbox->complaint <= COMPLAINT_MISMATCH) {
+	taken = mailbox->complaint < complaint && mailbox->complaint <= COMPLAINT_MISMATCH;
+	if (taken) {
 		mailbox->complaint = complaint;
 		mailbox->complaint_turn = turn;
 		mailbox->complaint_since_ns = now_ns;
 	}
 	pthread_mutex_unlock(&mailbox->lock);
+	return taken;
+}
+
+int mailbox_outcome(struct mailbox *mailbox)
+{
+	int outcome;
+
+	pthread_mutex_lock(&mailbox->lock);
+	outcome = mailbox->outcome;
+	pthread_mutex_unlock(&mailbox->lock);
+	return outcome;
 }
 
 enum mailbox_state mailbox_read(struct mailbox *mailbox, struct stuck_turn *ret_stuck)

@@ -49,7 +49,10 @@ struct stuck_turn {
 	size_t count; /* elements of this turn */
 	int dtype, op;
 	const struct path *path; /* that the turn goes on */
-	bool region; /* peers read the input or push results in place, in region buffers: R4 */
+	/* Kernels: */
+	bool at_once;	/* the breaker is open: what is sent and not here counts as lost at once */
+	bool no_rescue; /* the turn is NCCL's, and nothing is retained (S3) */
+	bool region;	/* peers read the input or push results in place, in region buffers: R4 */
 };
 
 struct mailbox {
@@ -77,10 +80,12 @@ bool mailbox_abandon(struct mailbox *mailbox);
 bool mailbox_released(struct mailbox *mailbox, int *ret_outcome, uint64_t *ret_digest,
 		      uint64_t *ret_asked_ns);
 void mailbox_clear(struct mailbox *mailbox);
-void mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_t turn,
+/* False when one like it, or a worse one, stands already. */
+bool mailbox_complain(struct mailbox *mailbox, enum complaint complaint, uint64_t turn,
 		      uint64_t now_ns);
 
 /* Watcher. */
+int mailbox_outcome(struct mailbox *mailbox);
 enum mailbox_state mailbox_read(struct mailbox *mailbox, struct stuck_turn *ret_stuck);
 /* Asks for turn's output; the state after (IDLE when the calling thread is not stuck in that
  * turn). */

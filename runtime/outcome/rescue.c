@@ -238,7 +238,7 @@ static void clear_spoiled_header(const struct rescue *rescue)
 /* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
 static void complain(struct rescue *rescue)
 {
-	mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn, clock_now_ns());
+	(void)mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn, clock_now_ns());
 	rescue_cancel(rescue);
 }
 

@@ -72,7 +72,7 @@ int path_mismatch(struct belay_comm *comm, struct call *call, uint64_t turn)
 		.arrived = never_arrives,
 	};
 
-	mailbox_complain(&comm->mailbox, COMPLAINT_MISMATCH, turn, clock_now_ns());
+	(void)mailbox_complain(&comm->mailbox, COMPLAINT_MISMATCH, turn, clock_now_ns());
 	watcher_kick(comm->watcher);
 	/* Only a verdict ends this wait, and the watcher sees to one: by the mismatch, else by
 	 * the hard deadline. */

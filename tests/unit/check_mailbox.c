@@ -167,11 +167,24 @@ END_TEST
 START_TEST(the_first_complaint_stands)
 {
 	mailbox_init(&mailbox);
-	mailbox_complain(&mailbox, COMPLAINT_MISMATCH, 3, 30);
-	mailbox_complain(&mailbox, COMPLAINT_MISMATCH, 4, 40);
+	ck_assert(mailbox_complain(&mailbox, COMPLAINT_MISMATCH, 3, 30));
+	ck_assert(!mailbox_complain(&mailbox, COMPLAINT_MISMATCH, 4, 40));
 	ck_assert_int_eq(mailbox.complaint, COMPLAINT_MISMATCH);
 	ck_assert_uint_eq(mailbox.complaint_turn, 3);
 	ck_assert_uint_eq(mailbox.complaint_since_ns, 30);
+	mailbox_destroy(&mailbox);
+}
+END_TEST
+
+START_TEST(a_lost_device_is_worse_than_a_mismatch)
+{
+	mailbox_init(&mailbox);
+	ck_assert(mailbox_complain(&mailbox, COMPLAINT_MISMATCH, 3, 30));
+	ck_assert(mailbox_complain(&mailbox, COMPLAINT_GPU_FAULT, 0, 40));
+	ck_assert(!mailbox_complain(&mailbox, COMPLAINT_GPU_FAULT, 0, 50));
+	ck_assert(!mailbox_complain(&mailbox, COMPLAINT_NCCL, 0, 60));
+	ck_assert_int_eq(mailbox.complaint, COMPLAINT_GPU_FAULT);
+	ck_assert_uint_eq(mailbox.complaint_since_ns, 40);
 	mailbox_destroy(&mailbox);
 }
 END_TEST
@@ -195,6 +208,7 @@ static Suite *suite(void)
 	tcase_add_test(c, asking_again_keeps_the_time_of_the_first_time);
 	tcase_add_test(c, the_watcher_reads_what_is_still_missing);
 	tcase_add_test(c, the_first_complaint_stands);
+	tcase_add_test(c, a_lost_device_is_worse_than_a_mismatch);
 	suite_add_tcase(s, c);
 	return s;
 }
