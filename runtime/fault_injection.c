@@ -30,6 +30,11 @@ enum kind_flag {
 	KIND_PROCESS = 2, /* carried out by fault_act() */
 	KIND_ABSENT = 4	  /* belongs to a path that this build does not have */
 };
+#ifdef HAVE_NCCL
+#define KIND_NCCL 0
+#else
+#define KIND_NCCL KIND_ABSENT
+#endif
 
 static const struct kind {
 	const char *name;
@@ -52,8 +57,8 @@ static const struct kind {
 	[FAULT_OP]          = { "op",          FAULT_AT_STAGE,     0 },
 	[FAULT_MAP_FAIL]    = { "map-fail",    FAULT_AT_HANDSHAKE, 0 },
 	[FAULT_SELFTEST]    = { "selftest",    FAULT_AT_HANDSHAKE, 0 },
-	[FAULT_NCCL_ERROR]  = { "nccl-error",  FAULT_AT_STAGE,     KIND_ABSENT },
-	[FAULT_NCCL_HANG]   = { "nccl-hang",   FAULT_AT_STAGE,     KIND_ABSENT },
+	[FAULT_NCCL_ERROR]  = { "nccl-error",  FAULT_AT_STAGE,     KIND_NCCL },
+	[FAULT_NCCL_HANG]   = { "nccl-hang",   FAULT_AT_STAGE,     KIND_NCCL },
 	[FAULT_CUDA_STICKY] = { "cuda-sticky", FAULT_AT_STAGE,     KIND_ABSENT },
 	[FAULT_STARVE]      = { "starve",      FAULT_AT_STAGE,     KIND_TIMED },
 	/* clang-format on */

@@ -149,10 +149,14 @@ static void blame_setting(const char *wanted, char *why, size_t size)
 int nccl_library_find(const char *wanted, struct nccl_library *ret_library, char *ret_why,
 		      size_t size)
 {
-	void *handle = open_loaded();
-	bool given = !handle && wanted[0];
+	void *handle = wanted[0] ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+	bool given = handle != NULL;
 	int status;
 
+	if (!handle)
+		handle = open_loaded();
+	if (!handle)
+		given = wanted[0] != 0;
 	if (!handle)
 		handle = open_file(given ? wanted : USUAL_NAME, ret_why, size);
 	status = handle ? take(handle, ret_library, ret_why, size) : -1;

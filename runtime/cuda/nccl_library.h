@@ -36,8 +36,9 @@ struct nccl_library {
 	char file[512]; /* where it is from */
 };
 
-/* Finds it: the one in the process; else `wanted` (BELAY_NCCL_LIBRARY), if not empty; else
- * libnccl.so.2. 0, or -1 with the reason: absent, too old, or lacking a function. Any thread. */
+/* Finds it: the one in the process (of several, the one that is `wanted`); else `wanted`
+ * (BELAY_NCCL_LIBRARY), if not empty; else libnccl.so.2. 0, or -1 with the reason: absent, too old,
+ * or lacking a function. Any thread. */
 int nccl_library_find(const char *wanted, struct nccl_library *ret_library, char *ret_why,
 		      size_t size);
 /* Only the one in the process; for communicators that the program made itself. */

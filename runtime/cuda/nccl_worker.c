@@ -17,8 +17,8 @@
 /* A gather that takes longer is given up; the rescue goes on over sockets. */
 #define GATHER_NS_MAX (2 * NS_PER_SECOND)
 #define GATHER_NS_MIN (20 * NS_PER_MS)
-/* For both aborts at the end; one takes half a second. */
-#define END_NS (4 * NS_PER_SECOND)
+/* For both aborts at the end, one of which takes half a second; and not more than a destruction. */
+#define END_NS_MAX (4 * NS_PER_SECOND)
 /* How often a rank that joins looks whether another has failed. */
 #define LOOK_NS (10 * NS_PER_MS)
 /* Largest part of the warm-up; larger calls use the same algorithms. */
@@ -78,12 +78,14 @@ static const char *at(const struct nccl_worker *w)
 
 void nccl_worker_free(struct nccl_worker *worker)
 {
-	uint64_t deadline = clock_now_ns() + END_NS;
 	struct nccl_worker *w = worker;
+	uint64_t patience, deadline;
 	bool ended;
 
 	if (!w)
 		return;
+	patience = w->comm->settings.destroy_ns;
+	deadline = clock_now_ns() + (patience < END_NS_MAX ? patience : END_NS_MAX);
 	for (int i = 0; i < NCCL_MEMBERS; i++)
 		(void)nccl_member_leave(w, (enum nccl_member_name)i);
 	/* Each takes one, if neither hangs. */

@@ -49,9 +49,11 @@ struct cpu_gpu_kernel {
 	void (*end)(void *run);
 };
 
-/* Enqueues on the stream, or records where it captures. 0 or a code. */
-int cpu_gpu_enqueue(struct CUstream_st *stream, const struct cpu_gpu_kernel *kernel,
-		    const void *arguments);
+/* Enqueues on the stream, or records where it captures. 0 or a code. Seen by stub_nccl.c, where the
+ * program is linked with -export-dynamic. */
+__attribute__((visibility("default"))) int cpu_gpu_enqueue(struct CUstream_st *stream,
+							   const struct cpu_gpu_kernel *kernel,
+							   const void *arguments);
 
 /* For functions that a capture forbids: breaks the captures that it concerns and returns
  * CPU_GPU_CAPTURE_UNSUPPORTED; else 0. */
