@@ -22,8 +22,7 @@
 
 #define RANK_ORDER_INLINE static __device__ __forceinline__
 
-/* ---- floats -----------------------------------------------------------------------------------
- */
+/* ---- floats ------------------------------------------------------------------------------- */
 
 /* max.NaN and min.NaN: NaN if an operand is NaN, -0 below +0, subnormals kept. */
 template <int OP> RANK_ORDER_INLINE float combine_f32(float a, float b)
@@ -89,8 +88,7 @@ RANK_ORDER_INLINE uint32_t canonical_halves(struct two_floats wide, uint32_t nar
 	return narrow;
 }
 
-/* ---- integers ----------------------------------------------------------------------------------
- */
+/* ---- integers ----------------------------------------------------------------------------- */
 
 /* WRAPS: the unsigned type, in which sum and product wrap; ORDERED: the one that compares. */
 template <int OP, typename ORDERED, typename WRAPS>
@@ -128,8 +126,7 @@ template <int OP, bool SIGNED> RANK_ORDER_INLINE uint32_t combine_bytes(uint32_t
 	return SIGNED ? __vmins4(a, b) : __vminu4(a, b);
 }
 
-/* ---- units: the words that one accumulator stands for -------------------------------------------
- */
+/* ---- units: the words that one accumulator stands for ------------------------------------- */
 
 template <int DTYPE> struct rank_order_unit;
 
@@ -283,8 +280,7 @@ template <> struct rank_order_unit<HOST_SUM_U8> : rank_order_bytes<false> {
 template <> struct rank_order_unit<HOST_SUM_I8> : rank_order_bytes<true> {
 };
 
-/* ---- packets ------------------------------------------------------------------------------------
- */
+/* ---- packets ------------------------------------------------------------------------------ */
 
 /* WORDS: 2 for packets of 8 bytes, 4 for those of 16. `raw` must be indexed by constants only, as
  * everywhere here, to stay in registers. */

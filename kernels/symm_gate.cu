@@ -41,6 +41,7 @@ struct job {
 struct turn {
 	uint64_t turn, seq, pass, start;
 	uint32_t index, signature, flag, parity;
+	uint32_t spoils; /* kinds of faults, by bit */
 };
 
 SYMM_INLINE uint64_t elapsed(const struct turn &turn)
@@ -68,6 +69,7 @@ SYMM_INLINE struct turn number_turn(const struct job &job, const struct symm_lin
 	turn.signature = symm_signature(job.launch.signature_base, turn.pass, turn.index);
 	turn.flag = symm_flag_of(turn.turn);
 	turn.parity = (uint32_t)turn.turn & 1;
+	turn.spoils = 0;
 	return turn;
 }
 
@@ -101,8 +103,7 @@ SYMM_INLINE void describe(const struct job &job, const struct turn &turn)
 	store_pair(job.comm.steps, turn.turn, turn.turn);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------------------------ */
 
 /* All but the arrivals and what the end adds: the record stays open, with two turns that differ. */
 SYMM_INLINE void begin_record(const struct job &job, const struct turn &turn, uint8_t algorithm,
@@ -148,8 +149,7 @@ SYMM_INLINE void post_ticket(const struct job &job)
 		store_relaxed(&job.comm.posts->ticket, job.launch.ticket);
 }
 
-/* ---- what may go wrong
- * ---------------------------------------------------------------------------- */
+/* ---- what may go wrong -------------------------------------------------------------------- */
 
 /* The outcome that the host has decided for the turn, or the kernel's own last deadline. One
  * thread. */
@@ -177,8 +177,40 @@ SYMM_INLINE void longer(uint32_t *pause)
 	*pause = *pause < PAUSE_MAX_NS ? 2 * *pause : PAUSE_MAX_NS;
 }
 
-/* ---- faults on purpose
- * ------------------------------------------------------------------------------ */
+/* ---- faults on purpose -------------------------------------------------------------------- */
+
+SYMM_INLINE bool fault_hits(const struct symm_fault &fault, uint64_t seq)
+{
+	return seq >= fault.first && seq <= fault.last &&
+	       (fault.step <= 1 || (seq - fault.first) % fault.step == 0);
+}
+
+/* What is done to that which leaves, wherever in the call: kinds, by bit. */
+static __device__ __noinline__ uint32_t find_spoils(const struct job &job, uint64_t seq)
+{
+	uint32_t kinds = 0;
+
+	for (uint32_t i = 0; i < job.comm.nfaults; i++)
+		if (job.comm.faults[i].kind < SYMM_FAULT_DELAY &&
+		    fault_hits(job.comm.faults[i], seq))
+			kinds |= 1u << job.comm.faults[i].kind;
+	return kinds;
+}
+
+SYMM_INLINE bool spoils(const struct turn &turn, uint32_t kind)
+{
+	return turn.spoils >> kind & 1;
+}
+
+/* M1 sees it as a call with other arguments, and so does who reads the description. */
+SYMM_INLINE void spoil(const struct job &job, struct turn &turn)
+{
+	if (job.comm.nfaults == 0)
+		return;
+	turn.spoils = find_spoils(job, turn.seq);
+	if (spoils(turn, SYMM_FAULT_SIGN))
+		turn.signature ^= 0x5a5a5a5au;
+}
 
 static __device__ __noinline__ void ask_for_fault(const struct job &job, const struct turn &turn,
 						  uint32_t at)
@@ -187,8 +219,8 @@ static __device__ __noinline__ void ask_for_fault(const struct job &job, const s
 	uint32_t pause = PAUSE_MIN_NS;
 
 	store_relaxed(&job.comm.posts->fault_asked, asked);
-	while (load_acquire(&job.comm.orders->fault_done) != asked &&
-	       look_at_end(job, turn) == OUTCOME_OPEN)
+	while (load_acquire(&job.comm.orders->fault_done) < asked &&
+	       elapsed(turn) < job.comm.last_ns)
 		longer(&pause);
 }
 
@@ -201,51 +233,40 @@ static __device__ __noinline__ void wait_on_purpose(const struct job &job, const
 		pause_ns(PAUSE_MAX_NS);
 }
 
-/* One thread. Returns the kinds that the caller has to play itself, by bit. */
-static __device__ __noinline__ uint32_t faults_at(const struct job &job, const struct turn &turn,
+/* What happens at a point. One thread. */
+static __device__ __noinline__ void act_on_faults(const struct job &job, const struct turn &turn,
 						  uint32_t at)
 {
-	uint32_t kinds = 0;
-
 	for (uint32_t i = 0; i < job.comm.nfaults; i++) {
 		const struct symm_fault *fault = &job.comm.faults[i];
 
-		if (fault->at != at || turn.seq < fault->first || turn.seq > fault->last ||
-		    (fault->step && (turn.seq - fault->first) % fault->step))
+		if (fault->at != at || !fault_hits(*fault, turn.seq))
 			continue;
 		if (fault->kind == SYMM_FAULT_DELAY)
 			wait_on_purpose(job, turn, fault->ns);
 		else if (fault->kind == SYMM_FAULT_ASK)
 			ask_for_fault(job, turn, at);
-		else if (fault->kind == SYMM_FAULT_STICKY)
-			store_relaxed((uint64_t *)8, 0);
-		else
-			kinds |= 1u << fault->kind;
+		else if (fault->kind == SYMM_FAULT_STICKY) /* page 0 is nobody's */
+			store_relaxed((uint64_t *)64, 0);
 	}
-	return kinds;
 }
 
-SYMM_INLINE uint32_t play_faults(const struct job &job, const struct turn &turn, uint32_t at)
+SYMM_INLINE void fault_point(const struct job &job, const struct turn &turn, uint32_t at)
 {
-	return job.comm.nfaults ? faults_at(job, turn, at) : 0;
+	if (job.comm.nfaults != 0)
+		act_on_faults(job, turn, at);
 }
 
-/* ---- gate
- * ------------------------------------------------------------------------------------------- */
+/* ---- gate --------------------------------------------------------------------------------- */
 
 /* The gate word; a spoilt one where a fault says so. One thread. */
 SYMM_INLINE void post_gate(const struct job &job, const struct turn &turn)
 {
-	uint32_t kinds = play_faults(job, turn, SYMM_AT_PUSH);
-	uint32_t flag = turn.flag, signature = turn.signature;
+	uint32_t flag = spoils(turn, SYMM_FAULT_FLAG) ? turn.flag + 2 : turn.flag;
 
-	if (kinds & 1u << SYMM_FAULT_DROP)
-		return;
-	if (kinds & 1u << SYMM_FAULT_FLAG)
-		flag += 2;
-	if (kinds & 1u << SYMM_FAULT_SIGN)
-		signature ^= 1;
-	store_relaxed(&job.comm.posts->gate[turn.parity], (uint64_t)flag << 32 | signature);
+	if (!spoils(turn, SYMM_FAULT_DROP))
+		store_relaxed(&job.comm.posts->gate[turn.parity],
+			      (uint64_t)flag << 32 | turn.signature);
 }
 
 /* What the warp has seen so far; alike in every lane but for `arrival`. */
@@ -350,7 +371,7 @@ SYMM_INLINE void pass_gate(const struct job &job, const struct turn &turn,
 }
 
 /* Lines are read before anybody writes one: the warp meets in between. */
-static __global__ void __launch_bounds__(GATE_THREADS)
+static __global__ void __launch_bounds__(GATE_THREADS, 1)
 	symm_gate(const __grid_constant__ struct job job)
 {
 	struct symm_line line = job.comm.state->line[0];
@@ -360,15 +381,17 @@ static __global__ void __launch_bounds__(GATE_THREADS)
 
 	if (job.comm.state->mode.failed)
 		return;
+	spoil(job, turn);
 	view.all = (uint32_t)((1ull << job.comm.nranks) - 1);
 	view.arrival = ARRIVAL_NONE;
 	view.told = ~view.all;
 	if (threadIdx.x == 0) {
-		(void)play_faults(job, turn, SYMM_AT_STAGE);
+		fault_point(job, turn, SYMM_AT_STAGE);
 		describe(job, turn);
 		staged = elapsed(turn);
+		fault_point(job, turn, SYMM_AT_PUSH);
 		post_gate(job, turn);
-		(void)play_faults(job, turn, SYMM_AT_WAIT);
+		fault_point(job, turn, SYMM_AT_WAIT);
 	}
 	__syncwarp();
 	if (wait_for_peers(job, turn, view) == OUTCOME_GOOD)
@@ -402,8 +425,7 @@ static __global__ void symm_gate_end(const __grid_constant__ struct job job)
 	post_ticket(job);
 }
 
-/* ---- parked
- * ------------------------------------------------------------------------------------------ */
+/* ---- parked ------------------------------------------------------------------------------- */
 
 /* All threads; in pieces of T, as far as whole ones go. Returns the bytes that are copied. */
 template <typename T> SYMM_INLINE uint64_t copy_pieces(char *to, const char *from, uint64_t bytes)
@@ -476,8 +498,8 @@ SYMM_INLINE void park(const struct job &job, const struct turn &turn, uint64_t *
 	store_relaxed(block_staged, SYMM_BLOCK_WORD(turn.turn, 1, SYMM_BLOCK_STAGED));
 	describe(job, turn);
 	staged = elapsed(turn);
-	(void)play_faults(job, turn, SYMM_AT_PUSH);
-	(void)play_faults(job, turn, SYMM_AT_WAIT);
+	fault_point(job, turn, SYMM_AT_PUSH);
+	fault_point(job, turn, SYMM_AT_WAIT);
 	post_stuck(job, turn, PHASE_GATHER, others);
 	outcome = wait_to_abandon(job, turn);
 	if (outcome == OUTCOME_GOOD)
@@ -493,7 +515,7 @@ SYMM_INLINE void park(const struct job &job, const struct turn &turn, uint64_t *
 }
 
 /* All lines are read before anybody writes one; and all are written long before the next kernel. */
-static __global__ void __launch_bounds__(PARKED_THREADS)
+static __global__ void __launch_bounds__(PARKED_THREADS, 1)
 	symm_parked(const __grid_constant__ struct job job)
 {
 	struct symm_line line = job.comm.state->line[0];
@@ -503,8 +525,9 @@ static __global__ void __launch_bounds__(PARKED_THREADS)
 
 	if (job.comm.state->mode.failed)
 		return;
+	spoil(job, turn);
 	if (threadIdx.x == 0)
-		(void)play_faults(job, turn, SYMM_AT_STAGE);
+		fault_point(job, turn, SYMM_AT_STAGE);
 	__syncthreads();
 	stage(own + job.comm.layout.retained + turn.parity * job.comm.layout.symm_bytes,
 	      (const char *)job.launch.send, job.bytes);
@@ -518,8 +541,7 @@ static __global__ void __launch_bounds__(PARKED_THREADS)
 		park(job, turn, block_staged + turn.parity * SYMM_BLOCKS_MAX);
 }
 
-/* ---- launches
- * ----------------------------------------------------------------------------------------- */
+/* ---- launches ----------------------------------------------------------------------------- */
 
 static int enqueue(const void *kernel, uint32_t threads, const struct symm_comm *comm,
 		   const struct symm_launch *launch, struct CUstream_st *stream)

@@ -19,8 +19,7 @@ SYMM_INLINE char *region_of(const struct symm_comm &comm, uint32_t rank)
 	return comm.region + rank * comm.layout.stride;
 }
 
-/* ---- init --------------------------------------------------------------------------------------
- */
+/* ---- init --------------------------------------------------------------------------------- */
 
 /* The areas of the full wire stand together: from `wire` up to `retained`. */
 static __global__ void symm_init(const __grid_constant__ struct symm_comm comm,
@@ -54,8 +53,7 @@ int symm_launch_init(const struct symm_comm *comm, uint64_t turn_before, uint64_
 	return symm_enqueue((const void *)symm_init, INIT_BLOCKS, INIT_THREADS, arguments, stream);
 }
 
-/* ---- self-test ---------------------------------------------------------------------------------
- */
+/* ---- self-test ---------------------------------------------------------------------------- */
 
 /* Both ends of a line make the same words from who writes, who owns, and where. */
 SYMM_INLINE uint64_t selftest_word(uint64_t nonce, uint32_t writer, uint32_t owner, uint32_t index)
@@ -120,8 +118,7 @@ int symm_launch_selftest_verify(const struct symm_comm *comm, uint64_t nonce, in
 			    stream);
 }
 
-/* ---- the breaker's probe ------------------------------------------------------------------------
- */
+/* ---- the breaker's probe ------------------------------------------------------------------ */
 
 SYMM_INLINE uint64_t *probe_word(const struct symm_comm &comm, uint32_t owner, uint32_t writer)
 {
@@ -166,8 +163,7 @@ int symm_launch_probe_read(const struct symm_comm *comm, uint64_t round, uint32_
 	return symm_enqueue((const void *)symm_probe_read, 1, 32, arguments, stream);
 }
 
-/* ---- comparison of clocks
- * ------------------------------------------------------------------------ */
+/* ---- comparison of clocks ----------------------------------------------------------------- */
 
 /* No pause between two looks: what it would take is the error of the comparison. */
 static __global__ void symm_calibrate(const __grid_constant__ struct symm_comm comm, uint64_t round,
@@ -189,8 +185,7 @@ int symm_launch_calibrate(const struct symm_comm *comm, uint64_t round, uint64_t
 	return symm_enqueue((const void *)symm_calibrate, 1, 1, arguments, stream);
 }
 
-/* ---- pass marks
- * ----------------------------------------------------------------------------------- */
+/* ---- pass marks --------------------------------------------------------------------------- */
 
 /* The seqs of the pass that `line` ends; 0 for both when no call was in it, as on the host path. */
 SYMM_INLINE void post_pass_end(struct symm_posts *posts, const struct symm_line &line)
@@ -240,8 +235,7 @@ int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,
 	return symm_enqueue((const void *)symm_pass, 1, SYMM_BLOCKS_MAX, arguments, stream);
 }
 
-/* ---- what is here
- * ----------------------------------------------------------------------------------- */
+/* ---- what is here ------------------------------------------------------------------------- */
 
 static const struct symm_kernel service_kernels[] = {
 	SYMM_KERNEL(symm_init),
