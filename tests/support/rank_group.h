@@ -73,6 +73,7 @@ struct rank_spec {
 	unsigned cap_ms; /* 0: 30 s */
 	bool one_core;	 /* all ranks on one core */
 	bool threads;	 /* ranks are threads of one process */
+	bool gpu;	 /* ranks use a GPU, whose driver keeps descriptors of its own */
 };
 
 struct rank_group {
