@@ -355,10 +355,17 @@ SYMM_INLINE enum outcome wait_for_peers(const struct job &job, const struct turn
 	return outcome;
 }
 
-/* The record up to here, arrivals too; and all lines. The whole warp. */
+/* The whole warp. Of a turn that failed too: the next one's number must be above `failed` (V6). */
+SYMM_INLINE void write_lines(const struct job &job, const struct turn &turn,
+			     const struct symm_line &line)
+{
+	for (uint32_t b = threadIdx.x; b < SYMM_BLOCKS_MAX; b += GATE_THREADS)
+		write_line(job, turn, line, b);
+}
+
+/* The record up to here, arrivals too. The whole warp. */
 SYMM_INLINE void pass_gate(const struct job &job, const struct turn &turn,
-			   const struct symm_line &line, const struct gate_view &view,
-			   uint64_t staged)
+			   const struct gate_view &view, uint64_t staged)
 {
 	struct symm_record *record = &job.comm.state->ring[turn.turn % SYMM_RING_RECORDS];
 
@@ -366,8 +373,6 @@ SYMM_INLINE void pass_gate(const struct job &job, const struct turn &turn,
 		begin_record(job, turn, ALGORITHM_UNKNOWN, staged, view.missing);
 	if (threadIdx.x < SYMM_RANKS_MAX)
 		record->arrival[threadIdx.x] = view.arrival;
-	for (uint32_t b = threadIdx.x; b < SYMM_BLOCKS_MAX; b += GATE_THREADS)
-		write_line(job, turn, line, b);
 }
 
 /* Lines are read before anybody writes one: the warp meets in between. */
@@ -395,9 +400,10 @@ static __global__ void __launch_bounds__(GATE_THREADS, 1)
 	}
 	__syncwarp();
 	if (wait_for_peers(job, turn, view) == OUTCOME_GOOD)
-		pass_gate(job, turn, line, view, staged);
+		pass_gate(job, turn, view, staged);
 	else if (threadIdx.x == 0)
 		fail(job, turn);
+	write_lines(job, turn, line);
 }
 
 /* Whether NCCL's call is no result: it never came onto the stream, or a verdict has had it aborted. The
