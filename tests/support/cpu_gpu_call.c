@@ -540,6 +540,8 @@ static void post_stuck(struct turn_run *run, struct block *block)
 static void fail(struct turn_run *run, struct block *block)
 {
 	store_word(&run->arguments->comm.state->mode.failed, block->at.turn);
+	if (block->gate != GATE_HOLD)
+		write_lines(run, block);
 	end_gate(run, block);
 }
 
@@ -644,6 +646,10 @@ static void close_gate(struct turn_run *run, struct block *block)
 	block->staged_ticks = kept->staged;
 	block->missing = kept->missing;
 	memcpy(block->arrival, kept->arrival, sizeof(block->arrival));
+	if (is_failed(run, block) || run->arguments->launch.algorithm == SYMM_GATE_FAILED) {
+		fail(run, block);
+		return;
+	}
 	finish(run, block);
 	end_gate(run, block);
 }

@@ -212,6 +212,7 @@ static void reset_wire(uint64_t *slot, uint64_t unit, uint64_t units)
 /* ---- staging and pushing -----------------------------------------------------------------------
  */
 
+/* Of another parity: one of turn + 2 would be taken for that turn's when it comes. */
 uint32_t data_flag(const struct turn_run *run, const struct block *block)
 {
 	uint64_t turn = block->at.turn;
@@ -220,9 +221,9 @@ uint32_t data_flag(const struct turn_run *run, const struct block *block)
 		return block->at.flag;
 	switch (turn % 3) {
 	case 0:
-		return symm_flag_of(turn + 2);
+		return symm_flag_of(turn + 1);
 	case 1:
-		return turn > 2 ? symm_flag_of(turn - 2) : 0;
+		return symm_flag_of(turn - 1);
 	default:
 		return block->at.flag == UINT32_MAX ? 0 : UINT32_MAX;
 	}
