@@ -223,8 +223,11 @@ static __global__ void symm_pass(const __grid_constant__ struct symm_comm comm, 
 		store_relaxed(&comm.posts->pass_begun, line.pass);
 	else
 		post_pass_end(comm.posts, line);
-	if (ticket)
-		store_relaxed(&comm.posts->ticket, ticket);
+	if (!ticket)
+		return;
+	/* Whoever acquires the ticket sees what the mark has posted. */
+	fence_system();
+	store_relaxed(&comm.posts->ticket, ticket);
 }
 
 int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,

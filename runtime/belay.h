@@ -16,6 +16,10 @@
  * what is left is to ask (belay_comm_verdict(), belay_comm_causes()), to agree on a new id with
  * the other survivors (belay_comm_survivors()) and to destroy the communicator.
  *
+ * A communicator is of one kind for its life: of host memory, or of the memory of one CUDA device
+ * (setting BELAY_DEVICE). On a device, calls and pass marks are enqueued on a stream, one by one or
+ * into a graph that is captured, and belay_pass_wait() tells how they ended.
+ *
  * Which calls may run at once (one communicator; different communicators are independent)
  *
  *                        allreduce  pass_*  buffer_*  queries  abort  survivors  destroy
@@ -30,6 +34,9 @@
  *   yes   safe from different threads at the same time
  *   BUSY  the later of the two returns BELAY_E_BUSY at once and changes nothing
  *   no    the program must not do it; after belay_comm_destroy() the handle is gone
+ *
+ * On a device a communicator is also used by one stream at a time, see belay_allreduce(): while
+ * another stream has work of it to do, allreduce and pass_* return BELAY_E_BUSY.
  *
  * Queries are belay_comm_rank, _nranks, _id, _verdict, _health, _rank_health, _statistics and
  * _causes. No function may be called from a signal handler. A child made by fork() must not use a
@@ -62,7 +69,8 @@ extern "C" {
 /** Most ranks of a communicator. */
 #define BELAY_RANKS_MAX 64
 
-/** A stream of CUDA, named without its header. NULL on the host path. */
+/** A CUDA stream, named without CUDA's header. NULL: for host memory the only choice; on a device
+ * the legacy default stream. */
 struct CUstream_st;
 
 /** One rank's membership in a communicator. Opaque; made by belay_comm_create*(). */
@@ -409,24 +417,45 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uin
  * rank order in float32 (float64 for f64; integers wrap), rounded once. The result does not depend
  * on path, size or alignment, nor on the caller's floating-point mode.
  *
- * @param send    count elements; any alignment of the element type or less
- * @param recv    count elements; equal to send (in place) or not overlapping it
+ * @param send    count elements; any alignment of the element type or less. On a device: memory of
+ *                that device, from cudaMalloc(), a pool or mapped, whole or a part of it
+ * @param recv    count elements, likewise; equal to send (in place) or not overlapping it
  * @param count   elements, the same on every rank; 0 is a call too (send and recv may be NULL)
- * @param stream  NULL on the host path
+ * @param stream  host memory: NULL. On a device: any stream of it, NULL being the legacy default
+ *                one; also one that is being captured, in any mode
  *
- * @return 0: recv holds the result. This is provisional until the pass is committed, see
- *   belay_pass_end(): another rank may still fail in this call.
+ * @return 0: for host memory recv holds the result. On a device the call is enqueued, and recv
+ *   holds the result once the stream has got there, unless the call fails: see below. Both are
+ *   provisional until the pass is committed, see belay_pass_end(): another rank may still fail in
+ *   this call.
  *   BELAY_E_ARGUMENT     a pointer, count, dtype or op is out of range, or the buffers overlap in
- *                        part; nothing was started, nothing has changed
- *   BELAY_E_BUSY         another thread is in a call of this communicator; nothing was started
- *   BELAY_E_UNSUPPORTED  a stream was given on the host path; nothing was started
+ *                        part; on a device: a buffer is managed memory, host memory or another
+ *                        device's: belay_comm_causes() tells. Nothing was started or changed
+ *   BELAY_E_BUSY         another thread is in a call of this communicator, or another stream has
+ *                        work of it to do; nothing was started
+ *   BELAY_E_UNSUPPORTED  a stream was given for host memory; nothing was started
+ *   BELAY_E_STATE        the stream's capture is broken, or it is the legacy default stream while
+ *                        another stream is captured; nothing was started
+ *   BELAY_E_SYSTEM       CUDA refused the launch: belay_comm_causes() tells; nothing was started
  *   BELAY_E_FORKED       this is a forked child; nothing was started
  *   class VERDICT        the communicator's verdict, of this call or an earlier one. For a mismatch
  *                        recv is untouched; else its content is undefined
  *
- * Blocks until all ranks have made the call, at most BELAY_GIVE_UP_MS (BELAY_WARMUP_GIVE_UP_MS in
- * the first pass) and a short agreement; a call above BELAY_SYMM_MAX or 512 KB goes in turns, each with
- * that deadline. Allocates nothing, opens nothing, prints nothing.
+ * Host memory: blocks until all ranks have made the call, at most BELAY_GIVE_UP_MS
+ * (BELAY_WARMUP_GIVE_UP_MS in the first pass) and a short agreement; a call above BELAY_SYMM_MAX or
+ * 512 KB goes in turns, each with that deadline. Allocates nothing, opens nothing, prints nothing.
+ *
+ * On a device: does not block, and the host waits for nothing. The stream waits for the other
+ * ranks, as long as said above. A call that fails there leaves recv undefined and lets the stream
+ * go on, and the calls after it do nothing; the program learns of it from belay_pass_wait(), from
+ * the status of a later call, from belay_comm_verdict() or belay_comm_health(). Ask before results
+ * are used for good.
+ *
+ * One stream at a time: until the calls and marks that were enqueued on one stream have ended,
+ * every other stream gets BELAY_E_BUSY, even if it waits for the first by an event. In one capture
+ * all calls stay on one stream. Captured calls are numbered when they are replayed. Two graphs with
+ * calls of one communicator, or a graph and calls made one by one, must not run at the same time:
+ * belay does not see a graph being launched.
  */
 BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, size_t count,
 					       enum belay_dtype dtype, enum belay_op op,
@@ -439,7 +468,8 @@ BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, siz
  * @param bytes       1 .. BELAY_BUFFER_MAX in all
  * @param ret_buffer  aligned to 4096 bytes, zeroed; free with belay_buffer_free() before destroy
  * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_NO_MEMORY (the region or the
- *   memory is exhausted); BELAY_E_UNSUPPORTED (the host path is not in use)
+ *   memory is exhausted); BELAY_E_UNSUPPORTED (the host path is not in use; on a device any device
+ *   memory will do)
  * Not collective: ranks may allocate differently. Does not wait for peers.
  */
 BELAY_API BELAY_MUST_CHECK int belay_buffer_alloc(struct belay_comm *comm, size_t bytes,
@@ -459,33 +489,43 @@ BELAY_API int belay_buffer_free(struct belay_comm *comm, void *buffer);
  * Begins a pass: the calls up to belay_pass_end() belong to it. Every rank marks its passes alike;
  * the pass number and the place in it are part of a call's signature.
  *
- * @param stream  NULL on the host path
- * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (a pass is open);
- *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT
+ * On a device the mark is enqueued like a call; captured into a graph it begins a new pass at each
+ * replay. Both marks of a pass are captured, or neither is.
+ *
+ * @param stream  host memory: NULL; on a device as in belay_allreduce()
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (a pass is open; nobody
+ *   knows of captured marks); BELAY_E_UNSUPPORTED (a stream for host memory); on a device also
+ *   BELAY_E_STATE and BELAY_E_SYSTEM as in belay_allreduce(); class VERDICT
  * Does not block.
  */
 BELAY_API BELAY_MUST_CHECK int belay_pass_begin(struct belay_comm *comm,
 						struct CUstream_st *stream);
 
 /**
- * Ends a pass and, on the host path, waits for its commit: success only when all ranks are done
+ * Ends a pass and, for host memory, waits for its commit: success only when all ranks are done
  * with its last call and no verdict stands up to it. A committed pass is committed on every rank,
- * and no later verdict undoes it. With a stream it only marks the end there; belay_pass_wait()
- * commits.
+ * and no later verdict undoes it. On a device it only enqueues the mark; belay_pass_wait() commits.
  *
  * @return 0; BELAY_E_ARGUMENT; BELAY_E_BUSY; BELAY_E_FORKED; BELAY_E_STATE (no pass is open);
- *   BELAY_E_UNSUPPORTED (a stream on the host path); class VERDICT: the pass has failed on every
- *   rank
- * Blocks up to BELAY_GIVE_UP_MS for the slowest rank.
+ *   BELAY_E_UNSUPPORTED (a stream for host memory); on a device as belay_pass_begin(); class
+ *   VERDICT: the pass has failed on every rank
+ *
+ * Host memory: blocks up to BELAY_GIVE_UP_MS for the slowest rank. On a device: does not block.
  */
 BELAY_API BELAY_MUST_CHECK int belay_pass_end(struct belay_comm *comm, struct CUstream_st *stream);
 
 /**
  * Waits for the commit of the pass that was ended last and tells about it.
  *
+ * On a device: waits first until the stream has reached the last end mark that was not captured,
+ * then for the commit of the pass whose end was reached last; it covers those before. A graph's end
+ * marks count once a replay has reached them: synchronise with its stream before.
+ *
  * @param ret_info  NULL, or size set by the caller; written on success
- * @return as belay_pass_end(); BELAY_E_STATE when no pass has been ended
- * Blocks up to BELAY_GIVE_UP_MS.
+ * @return as belay_pass_end(); BELAY_E_STATE when no pass has been ended; on a device
+ *   BELAY_E_TIMEOUT: the stream did not get to the end mark within BELAY_GIVE_UP_MS; nothing is
+ *   decided, ask again
+ * Blocks up to BELAY_GIVE_UP_MS, on a device up to twice that.
  */
 BELAY_API BELAY_MUST_CHECK int belay_pass_wait(struct belay_comm *comm,
 					       struct belay_pass_info *ret_info);

@@ -2,6 +2,7 @@
 /* See call_fault.h. */
 #include "runtime/call_fault.h"
 
+#include "runtime/cuda/device_enqueue.h"
 #include "runtime/path/host_path.h"
 
 static enum fault_kind due(const struct belay_comm *comm, uint64_t seq, enum fault_point at)
@@ -54,8 +55,48 @@ static void extra_call(struct belay_comm *comm, const struct call *call)
 	(void)comm->path->allreduce(comm, &extra); /* its failure is the next call's too */
 }
 
+/* The same on device memory; its failure shows as the next call's. */
+static void extra_device_call(struct belay_comm *comm, const struct call *call)
+{
+	void *scratch = comm->device->symm.state->scratch; /* an address only: device memory */
+	struct enqueue enqueue;
+	struct call extra = {
+		.send = scratch,
+		.recv = scratch,
+		.count = 1,
+		.element_bytes = call->element_bytes,
+		.dtype = call->dtype,
+		.op = call->op,
+		.stream = call->stream,
+	};
+	int status = enqueue_begin(comm, call->stream, &enqueue);
+
+	if (status)
+		return;
+	extra.captured = enqueue.captured;
+	extra.ticket = enqueue.ticket;
+	status = comm->path->allreduce(comm, &extra);
+	comm->seq += status == 0;
+	enqueue_end(comm, &enqueue, status == 0);
+}
+
+/* Kinds that the kernels do not carry out themselves (device_faults.h). */
+static enum call_fault device_fault_before(struct belay_comm *comm, const struct call *call)
+{
+	enum fault_kind kind = due(comm, comm->seq + 1, FAULT_AT_STAGE);
+
+	if (kind == FAULT_EXTRA)
+		extra_device_call(comm, call);
+	if (kind != FAULT_SKIP || comm->skipped_seq == comm->seq + 1)
+		return CALL_FAULT_GO_ON;
+	comm->skipped_seq = comm->seq + 1;
+	return CALL_FAULT_SKIP;
+}
+
 enum call_fault call_fault_before(struct belay_comm *comm, struct call *call)
 {
+	if (comm->device)
+		return device_fault_before(comm, call);
 	switch (due(comm, comm->seq + 1, FAULT_AT_STAGE)) {
 	case FAULT_SKIP:
 		/* The call left out takes no number: without this, no later call would be made. */

@@ -6,11 +6,24 @@
  * and, looked at after that, no verdict stands up to it. It takes a few reads of the control
  * segment and no message; a rank that is behind is waited for up to the hard deadline, like in a
  * call.
+ *
+ * On a device the marks are kernels, and the commit is belay_pass_wait()'s: cuda/device_pass.c.
  */
+#include "runtime/pass.h"
+
 #include "runtime/clock.h"
-#include "runtime/communicator.h"
+#include "runtime/cuda/device_pass.h"
 #include "runtime/outcome/verdict.h"
 #include "runtime/wait.h"
+
+/* On a device: several words say what a rank is done with. */
+static bool device_rank_is_done(struct belay_comm *comm, struct wait *wait, unsigned rank)
+{
+	struct progress progress;
+
+	comm_read_progress(comm, &progress);
+	return progress_done(&progress, rank) >= wait->stuck.turn;
+}
 
 static bool rank_is_done(struct belay_comm *comm, struct wait *wait, unsigned rank)
 {
@@ -49,14 +62,14 @@ static void wait_for_all(struct belay_comm *comm, uint64_t turn)
 			  .seq = comm->ended_last_seq,
 			  .pass = comm->ended_pass,
 			  .missing = ranks_below(comm->nranks)},
-		.arrived = rank_is_done,
+		.arrived = comm->device ? device_rank_is_done : rank_is_done,
 	};
 
 	/* However it ends, ask() decides: a verdict above the pass does not concern it. */
 	(void)wait_for_ranks(comm, &wait);
 }
 
-static int commit(struct belay_comm *comm, uint64_t turn)
+int pass_commit(struct belay_comm *comm, uint64_t turn)
 {
 	for (;;) {
 		switch (ask(comm, turn)) {
@@ -104,54 +117,62 @@ static int begin(struct belay_comm *comm)
 	return 0;
 }
 
+int pass_finish(struct belay_comm *comm)
+{
+	uint64_t start = clock_now_ns();
+
+	comm->ended_status = comm->failed ? comm_fail(comm) : pass_commit(comm, comm->ended_turn);
+	comm->commit_wait_ns = clock_now_ns() - start;
+	if (comm->ended_status == 0)
+		count_add(&comm->count.passes, 1);
+	trace_pass(comm, EVENT_PASS_END, comm->device ? comm->ended_last_seq : comm->seq,
+		   comm->ended_status);
+	return comm->ended_status;
+}
+
 static int end(struct belay_comm *comm)
 {
-	uint64_t start;
 	bool empty = comm->seq < comm->pass_first_seq;
 
 	if (!comm->pass_open)
 		return BELAY_E_STATE;
 	comm->pass_open = false;
-	comm->warm = true;
+	comm_warm_up_is_over(comm);
 	comm->ended_pass = comm->pass;
 	comm->ended_first_seq = empty ? 0 : comm->pass_first_seq;
 	comm->ended_last_seq = empty ? 0 : comm->seq;
 	comm->ended_turn = comm->turn;
-	start = clock_now_ns();
-	comm->ended_status = comm->failed ? comm_fail(comm) : commit(comm, comm->ended_turn);
-	comm->commit_wait_ns = clock_now_ns() - start;
-	if (comm->ended_status == 0)
-		count_add(&comm->count.passes, 1);
-	trace_pass(comm, EVENT_PASS_END, comm->seq, comm->ended_status);
-	return comm->ended_status;
+	return pass_finish(comm);
 }
 
-/* What both marks check before they do anything. */
-static int mark(struct belay_comm *comm, const struct CUstream_st *stream,
-		int (*carry_out)(struct belay_comm *comm))
+/* Carries a mark out, or enqueues it. */
+static int mark(struct belay_comm *comm, bool is_begin, struct CUstream_st *stream)
 {
 	int status;
 
 	if (!comm)
 		return BELAY_E_ARGUMENT;
-	if (stream)
+	if (stream && !comm->device)
 		return BELAY_E_UNSUPPORTED;
 	status = comm_enter(comm);
 	if (status)
 		return status;
-	status = carry_out(comm);
+	if (comm->device)
+		status = device_pass_mark(comm, is_begin, stream);
+	else
+		status = is_begin ? begin(comm) : end(comm);
 	comm_leave(comm);
 	return status;
 }
 
 int belay_pass_begin(struct belay_comm *comm, struct CUstream_st *stream)
 {
-	return mark(comm, stream, begin);
+	return mark(comm, true, stream);
 }
 
 int belay_pass_end(struct belay_comm *comm, struct CUstream_st *stream)
 {
-	return mark(comm, stream, end);
+	return mark(comm, false, stream);
 }
 
 static int tell_pass(const struct belay_comm *comm, struct belay_pass_info *ret_info)
@@ -176,7 +197,10 @@ int belay_pass_wait(struct belay_comm *comm, struct belay_pass_info *ret_info)
 	status = comm_enter(comm);
 	if (status)
 		return status;
-	status = tell_pass(comm, ret_info);
+	if (comm->device)
+		status = device_pass_wait(comm);
+	if (status == 0)
+		status = tell_pass(comm, ret_info);
 	comm_leave(comm);
 	return status;
 }
