@@ -15,6 +15,7 @@
 
 #define PASS_CALLS 122
 #define PASS_COUNT 57344
+#define SPIN_NS	   UINT64_C(3000000000)
 
 static const enum belay_dtype dtypes[] = {BELAY_BF16, BELAY_F16, BELAY_F32, BELAY_F64,
 					  BELAY_I32,  BELAY_I64, BELAY_U8,  BELAY_I8};
@@ -443,6 +444,42 @@ START_TEST(a_second_stream_is_refused_while_the_first_is_at_work)
 }
 END_TEST
 
+/* The kernel spins on a stream of its own, for longer than the calls take. A kernel of belay's that
+ * was loaded only now would wait for it, and the call with it. */
+static void call_beside_a_spinner(struct rank_seat *seat)
+{
+	static const size_t few[] = {10, 5000, 30000, 200000};
+	struct gpu_call calls[4 * DTYPES];
+	struct gpu_seat gpu, more;
+	uint64_t begin_ns;
+
+	for (size_t i = 0; i < 4 * DTYPES; i++)
+		calls[i] = (struct gpu_call){.count = few[i % 4], .dtype = dtypes[i / 4]};
+	if (begin(seat, &gpu, 2u << 20) && gpu_prepare(&gpu, calls, 4 * DTYPES) &&
+	    gpu_open(seat, 4096, &more)) {
+		gpu_meet(&gpu);
+		begin_ns = rank_now_ns();
+		RANK_EXPECT(seat, bench_device_delay(SPIN_NS, more.stream) == 0);
+		for (size_t i = 0; i < 4 * DTYPES; i++)
+			RANK_EXPECT(seat, gpu_issue(&gpu, &calls[i]));
+		RANK_EXPECT(seat, gpu_settle(&gpu));
+		RANK_EXPECT(seat, rank_now_ns() - begin_ns < SPIN_NS);
+		RANK_EXPECT(seat, gpu_wait(&more));
+		gpu_meet(&gpu);
+		gpu_close(&more);
+	}
+	end(&gpu);
+}
+
+/* F26. */
+START_TEST(calls_of_every_kind_go_beside_a_kernel_that_spins)
+{
+	struct rank_group group;
+
+	run_well(call_beside_a_spinner, NULL, &group);
+}
+END_TEST
+
 static void use_the_legacy_stream(struct rank_seat *seat)
 {
 	struct gpu_seat gpu;
@@ -562,6 +599,7 @@ static Suite *suite(void)
 	tcase_add_test(calls, a_pass_in_a_graph_is_committed_at_each_replay);
 	tcase_add_test(calls, two_communicators_used_in_opposite_order_both_complete);
 	tcase_add_test(calls, a_second_stream_is_refused_while_the_first_is_at_work);
+	tcase_add_test(calls, calls_of_every_kind_go_beside_a_kernel_that_spins);
 	tcase_add_test(calls, the_legacy_default_stream_is_a_stream_like_others);
 	tcase_add_test(soaks, many_calls_of_random_sizes_with_random_delays_are_all_right);
 	tcase_add_test(soaks, graphs_of_calls_of_random_sizes_are_right_in_every_replay);

@@ -435,8 +435,7 @@ static bool enqueue_graph(struct gpu_seat *gpu, const struct gpu_call *calls, bo
 	return !marks || note_status(gpu, belay_pass_end(gpu->seat->comm, gpu->stream));
 }
 
-/* Pools are made before: a capture allows no allocation. */
-static bool make_pools(struct gpu_seat *gpu, const struct gpu_call *calls, uint32_t ncalls)
+bool gpu_prepare(struct gpu_seat *gpu, const struct gpu_call *calls, uint32_t ncalls)
 {
 	struct gpu_pool pool;
 
@@ -458,7 +457,8 @@ bool gpu_capture(struct gpu_seat *gpu, const struct gpu_call *calls, uint32_t nc
 	void *wrong;
 	bool well;
 
-	if (!make_pools(gpu, calls, ncalls) ||
+	/* A capture allows no allocation. */
+	if (!gpu_prepare(gpu, calls, ncalls) ||
 	    bench_device_host_alloc((size_t)ncalls * LOOKS * sizeof(uint64_t), &wrong))
 		return broken(gpu);
 	graph.wrong = wrong;

@@ -68,6 +68,8 @@ void gpu_close(struct gpu_seat *gpu);
 /* seat->comm from ids[id_index]; numbers begin at the config's. */
 bool gpu_create(struct gpu_seat *gpu, int id_index);
 
+/* Makes the data of calls before they are made: no memory is asked for afterwards. */
+bool gpu_prepare(struct gpu_seat *gpu, const struct gpu_call *calls, uint32_t ncalls);
 /* Enqueues a checked call. False: belay has refused it; the report has the status. */
 bool gpu_issue(struct gpu_seat *gpu, const struct gpu_call *call);
 /* True: all issued calls were right and no verdict stands. */
