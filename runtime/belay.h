@@ -605,6 +605,49 @@ BELAY_API int belay_setting_count(void);
 BELAY_API BELAY_MUST_CHECK int belay_setting_get(int index, const struct belay_config *config,
 						 struct belay_setting *ret_setting);
 
+/** A CUDA device, as this process sees it. */
+struct belay_device {
+	size_t size;	/**< sizeof(struct belay_device), set by the caller */
+	char name[64];	/**< the model's */
+	char uuid[48];	/**< "GPU-" and the device's UUID */
+	char pci[24];	/**< its PCI address, "0000:1b:00.0" */
+	int numa_node;	/**< of the host's memory next to it; -1: not known */
+	int compute;	/**< compute capability, major * 10 + minor */
+	int multiprocessors;
+	int exports_memory; /**< 1: other processes can map its memory, as the symm path needs */
+	int driver_version, runtime_version; /**< of CUDA, major * 1000 + minor * 10 */
+	/* Bit d: of device d of this process. */
+	uint64_t peer_access;  /**< its memory can be mapped here */
+	uint64_t peer_atomics; /**< ... with native atomics */
+	uint64_t peer_nvlink;  /**< ... over NVLink, as far as the driver tells */
+};
+
+/** How many CUDA devices this process can use, at most 64; 0 where belay is built without CUDA or the
+ * driver is missing: belay_path_usable() says why. Initialises the driver, makes no context. Any
+ * thread. */
+BELAY_API int belay_device_count(void);
+
+/**
+ * Tells about a device.
+ *
+ * @param ordinal     0 .. belay_device_count() - 1, the number that BELAY_DEVICE takes
+ * @param ret_device  size set by the caller
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_SYSTEM (the driver does not answer)
+ * Any thread. Makes no context, prints nothing.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_device_get(int ordinal, struct belay_device *ret_device);
+
+/**
+ * Whether this process could take a path, as far as one process can tell; ranks find out together
+ * at creation. BELAY_PATHS is not looked at.
+ *
+ * @param ret_why  receives what the path stands on, or what is missing, for a person; lives until the
+ *   thread's next call of this function; may be NULL
+ * @return 1: it could; 0: it could not
+ * Any thread. For the NCCL path NCCL is loaded, if there is a device.
+ */
+BELAY_API int belay_path_usable(enum belay_path path, const char **ret_why);
+
 /** A process that is looked at from outside. Opaque; made by belay_process_open(). */
 struct belay_process;
 

@@ -14,6 +14,12 @@ tap_is "its JSON has version, paths with reasons and settings with origin" json 
 	and .paths.host.usable and .probe == null
 	and all(.settings[]; .from == "default")
 	and ([.settings[] | select(.name == "BELAY_LATE_MS") | .value] == ["10"])' "$info" --format json
+tap_is "each path for device memory is usable, or says what is missing" json '
+	(.devices | type) == "array" and (.versions.cuda | type) == "boolean"
+	and (if (.devices | length) == 0 then (.paths.symm.usable | not) and (.paths.nccl.usable | not)
+		and (.paths.symm.why | test("built without CUDA|no CUDA driver|no CUDA device|cu[A-Z]")) else true end)
+	and all(.devices[]; (.name | length) > 0 and (.uuid | test("^GPU-[0-9a-f-]{36}$"))
+		and (.pci | test("^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}[.]0$")) and .compute >= 30)' "$info" --format json
 tap_is "a setting from the environment is shown as such" json '
 	[.settings[] | select(.name == "BELAY_LATE_MS") | [.value, .from]] == [["25", "environment"]]' \
 	env BELAY_LATE_MS=25 "$info" --format json

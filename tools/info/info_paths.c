@@ -64,6 +64,28 @@ static void look_at(struct info *info, enum belay_path path, int usable, const c
 	snprintf(info->path[path].why, sizeof(info->path[path].why), "%s", why);
 }
 
+/* What libbelay says of each path, and of the devices. */
+static void look_at_library(struct info *info)
+{
+	int devices = belay_device_count();
+
+	for (int path = BELAY_PATH_SYMM; path < INFO_PATHS; path++) {
+		const char *why = "";
+		int usable = belay_path_usable((enum belay_path)path, &why);
+
+		look_at(info, (enum belay_path)path, usable, why);
+	}
+	for (int ordinal = 0; ordinal < devices && ordinal < INFO_DEVICES; ordinal++) {
+		struct belay_device *device = &info->device[info->ndevices];
+
+		device->size = sizeof(*device);
+		/* Devices are shown by their numbers: none after one that does not answer. */
+		if (belay_device_get(ordinal, device))
+			break;
+		info->ndevices++;
+	}
+}
+
 /* The value of a setting. Returns 0, or 1: some setting is bad, and it was said. */
 static int find_setting(const char *name, struct belay_setting *ret_setting)
 {
@@ -118,17 +140,11 @@ int info_look(struct info *ret_info)
 
 	if (find_setting("BELAY_PATHS", &paths))
 		return 1;
-	look_at(&info, BELAY_PATH_SYMM, 0, "no GPU: this belay is built without CUDA");
-	look_at(&info, BELAY_PATH_NCCL, 0, "no GPU: this belay is built without CUDA and NCCL");
+	look_at_library(&info);
 	if (check_memfd(why, sizeof(why)) || check_pidfd(why, sizeof(why)) ||
-	    check_socket(why, sizeof(why))) {
-		look_at(&info, BELAY_PATH_HOST, 0, why);
-		look_at(&info, BELAY_PATH_RING, 0, why);
-	} else {
-		look_at(&info, BELAY_PATH_HOST, 1, "memory shared by the processes of this host");
-		look_at(&info, BELAY_PATH_RING, 1,
-			"Unix sockets between the processes of this host");
-	}
+	    check_socket(why, sizeof(why)))
+		for (int path = BELAY_PATH_SYMM; path < INFO_PATHS; path++)
+			look_at(&info, (enum belay_path)path, 0, why);
 	apply_paths(&info, &paths);
 	*ret_info = info;
 	return 0;

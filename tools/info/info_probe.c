@@ -3,6 +3,7 @@
  * path. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,10 @@
 #include "tools/bench/bench_group.h"
 #include "tools/info/info_report.h"
 
-#define PROBE_CALLS 20
+#define PROBE_CALLS   20
+#define PROBE_BUFFERS 3
+/* Of a communicator on devices. */
+#define INFO_DEVICE_RANKS 16
 
 /* The first rank that failed says why. */
 static void say_why(struct info_probe *probe, const struct bench_group *group)
@@ -37,9 +41,34 @@ static void note(struct info_probe *probe, const struct bench_group *group)
 		say_why(probe, group);
 }
 
-static int probe_path(uint32_t nranks, enum belay_path path, struct info_probe *probe)
+static int is_for_devices(enum belay_path path)
 {
-	struct bench_options options = {.nranks = nranks,
+	return path == BELAY_PATH_SYMM || path == BELAY_PATH_NCCL;
+}
+
+/* Returns 0, or -1 and says in `why` what keeps a usable path from being tried with these ranks. */
+static int can_try(const struct info *info, enum belay_path path, char *why, size_t size)
+{
+	if (path == BELAY_PATH_NCCL && info->probe_ranks > info->ndevices) {
+		snprintf(why, size, "NCCL takes one rank a device, and there %s %" PRIu32,
+			 info->ndevices == 1 ? "is" : "are", info->ndevices);
+		return -1;
+	}
+	if (is_for_devices(path) && info->probe_ranks > INFO_DEVICE_RANKS) {
+		snprintf(why, size, "a communicator on devices has at most %d ranks",
+			 INFO_DEVICE_RANKS);
+		return -1;
+	}
+	return 0;
+}
+
+static int probe_path(const struct info *info, enum belay_path path, struct info_probe *probe)
+{
+	uint32_t nranks = info->probe_ranks;
+	struct bench_options options = {.backend = is_for_devices(path) ? BENCH_CUDA : BENCH_HOST,
+					.devices = is_for_devices(path) ? info->ndevices : 0,
+					.buffers = PROBE_BUFFERS,
+					.nranks = nranks,
 					.sizes = {1024, 65536, 1048576},
 					.nsizes = 3,
 					.dtype = BELAY_F32,
@@ -67,11 +96,13 @@ static int probe_paths(struct info *info)
 	int worst = 0;
 
 	for (int path = BELAY_PATH_SYMM; path < INFO_PATHS; path++) {
+		struct info_probe *probe = &info->probe[path];
 		int status;
 
-		if (!info->path[path].usable)
+		if (!info->path[path].usable ||
+		    can_try(info, (enum belay_path)path, probe->why, sizeof(probe->why)))
 			continue;
-		status = probe_path(info->probe_ranks, (enum belay_path)path, &info->probe[path]);
+		status = probe_path(info, (enum belay_path)path, probe);
 		if (status < 0)
 			return status;
 		worst = status > worst ? status : worst;

@@ -8,7 +8,8 @@
 #include "runtime/belay.h"
 #include "tools/command_line.h"
 
-#define INFO_PATHS (BELAY_PATH_RING + 1)
+#define INFO_PATHS   (BELAY_PATH_RING + 1)
+#define INFO_DEVICES 64
 
 struct info_path {
 	int usable;
@@ -21,11 +22,13 @@ struct info_probe {
 	int works;
 	uint64_t calls; /* checked on every rank */
 	double p50_us;	/* of 64 KiB */
-	char why[1024]; /* it does not work */
+	char why[1024]; /* it does not work; or was not tried */
 };
 
 struct info {
 	struct info_path path[INFO_PATHS];
+	uint32_t ndevices;
+	struct belay_device device[INFO_DEVICES];
 	uint32_t probe_ranks; /* 0: no probe */
 	struct info_probe probe[INFO_PATHS];
 };
