@@ -5,7 +5,8 @@
  * The life of a communicator
  *
  *   belay_unique_id_create()           one process makes an id and hands it to all ranks
- *   belay_comm_create()                every rank joins; or belay_comm_create_from_env()
+ *   belay_comm_create()                every rank joins; or belay_comm_create_from_env(), or
+ *                                      belay_comm_create_from_nccl()
  *     belay_pass_begin()               optional: marks that group calls into passes
  *       belay_allreduce() ...          the calls, in the same order on every rank
  *     belay_pass_end()                 the commit: success here is success on every rank
@@ -72,6 +73,9 @@ extern "C" {
 /** A CUDA stream, named without CUDA's header. NULL: for host memory the only choice; on a device
  * the legacy default stream. */
 struct CUstream_st;
+
+/** What ncclComm_t of NCCL points to, named without its header. */
+struct ncclComm;
 
 /** One rank's membership in a communicator. Opaque; made by belay_comm_create*(). */
 struct belay_comm;
@@ -374,6 +378,31 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create(struct belay_comm **ret_comm,
  */
 BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **ret_comm,
 							  const struct belay_config *config);
+
+/**
+ * Joins a communicator of the ranks of an NCCL communicator, numbered as there, for the device that
+ * it is on (unless BELAY_DEVICE or the config says another). Every rank of it calls this. Ranks tell
+ * each other over it where they are and by which id they meet, in one ncclAllGather; it is not used
+ * afterwards, and stays the caller's.
+ *
+ * @param nccl    an ncclComm_t, of the NCCL that this process has loaded; no other call on it may
+ *                run meanwhile
+ * @param config  NULL, or settings; not kept
+ *
+ * @return as belay_comm_create(), and
+ *   BELAY_E_UNSUPPORTED    its ranks are not all on this host, of one user and in one network
+ *                          namespace, or more than BELAY_RANKS_MAX; or belay was built without NCCL,
+ *                          or the process has none that can be used
+ *   BELAY_E_REFUSED        another rank could not go on; it is named
+ *   BELAY_E_START_TIMEOUT  NCCL did not answer within BELAY_START_MS: the ranks did not all call, or
+ *                          nccl is broken. What was begun on it is left there: abort it
+ *   BELAY_E_SYSTEM         NCCL or CUDA reported an error
+ * Blocks up to twice BELAY_START_MS, of which NCCL gets the first half, on a thread of belay's. Any
+ * thread.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_nccl(struct belay_comm **ret_comm,
+							   struct ncclComm *nccl,
+							   const struct belay_config *config);
 
 /**
  * Leaves and frees a communicator. Waits until no peer can need this rank for a call that it has

@@ -127,9 +127,18 @@ static int take(void *handle, struct nccl_library *ret_library, char *ret_why, s
 	return 0;
 }
 
-int nccl_library_in_process(struct nccl_library *ret_library, char *ret_why, size_t size)
+/* One that is in the process: the one wanted, else any. */
+static void *open_present(const char *wanted)
 {
-	void *handle = open_loaded();
+	void *handle = wanted[0] ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+
+	return handle ? handle : open_loaded();
+}
+
+int nccl_library_in_process(const char *wanted, struct nccl_library *ret_library, char *ret_why,
+			    size_t size)
+{
+	void *handle = open_present(wanted);
 
 	if (handle)
 		return take(handle, ret_library, ret_why, size);
@@ -149,14 +158,10 @@ static void blame_setting(const char *wanted, char *why, size_t size)
 int nccl_library_find(const char *wanted, struct nccl_library *ret_library, char *ret_why,
 		      size_t size)
 {
-	void *handle = wanted[0] ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
-	bool given = handle != NULL;
+	void *handle = open_present(wanted);
+	bool given = wanted[0] && !open_loaded();
 	int status;
 
-	if (!handle)
-		handle = open_loaded();
-	if (!handle)
-		given = wanted[0] != 0;
 	if (!handle)
 		handle = open_file(given ? wanted : USUAL_NAME, ret_why, size);
 	status = handle ? take(handle, ret_library, ret_why, size) : -1;

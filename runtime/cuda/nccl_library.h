@@ -41,8 +41,10 @@ struct nccl_library {
  * or lacking a function. Any thread. */
 int nccl_library_find(const char *wanted, struct nccl_library *ret_library, char *ret_why,
 		      size_t size);
-/* Only the one in the process; for communicators that the program made itself. */
-int nccl_library_in_process(struct nccl_library *ret_library, char *ret_why, size_t size);
+/* Only one that is in the process (of several, the one that is `wanted`); for communicators that
+ * the program made itself. */
+int nccl_library_in_process(const char *wanted, struct nccl_library *ret_library, char *ret_why,
+			    size_t size);
 
 /* Why a call failed: "ncclAllGather: unhandled system error (2): ...", with NCCL's own last words,
  * and with advice where NCCL's words are known to need it. */

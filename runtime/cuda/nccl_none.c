@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#include "runtime/belay.h"
+#include "runtime/cause.h"
+
 static int refuse(char *ret_why, size_t size)
 {
 	snprintf(ret_why, size, "belay was built without NCCL");
@@ -93,4 +96,27 @@ int nccl_worker_version(const struct nccl_worker *worker, const char **ret_file)
 	(void)worker;
 	*ret_file = "";
 	return 0;
+}
+
+int belay_comm_create_from_nccl(struct belay_comm **ret_comm, struct ncclComm *nccl,
+				const struct belay_config *config)
+{
+	struct cause_config told = {.level = BELAY_LOG_WARN, .rank = -1};
+	struct cause_chain *causes;
+
+	if (!ret_comm || !nccl)
+		return BELAY_E_ARGUMENT;
+	if (config) {
+		told.log = config->log;
+		told.log_user = config->log_user;
+	}
+	causes = cause_chain_create(&told);
+	if (!causes)
+		return BELAY_E_NO_MEMORY;
+	cause_add(causes, NULL, 0, -1, 0,
+		  "no communicator from one of NCCL's: belay was built without NCCL");
+	cause_keep_as_last_error(causes);
+	cause_flush(causes, BELAY_LOG_ERROR);
+	cause_chain_free(causes);
+	return BELAY_E_UNSUPPORTED;
 }

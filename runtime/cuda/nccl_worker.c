@@ -15,7 +15,7 @@
 /* Finding and loading NCCL, and its ids; and not more than a quarter of what creation has. */
 #define PREPARE_NS_MAX (20 * NS_PER_SECOND)
 /* A gather that takes longer is given up; the rescue goes on over sockets. */
-#define GATHER_NS_MAX (2 * NS_PER_SECOND)
+#define GATHER_NS_MAX (400 * NS_PER_MS)
 #define GATHER_NS_MIN (20 * NS_PER_MS)
 /* For both aborts at the end, one of which takes half a second; and not more than a destruction. */
 #define END_NS_MAX (4 * NS_PER_SECOND)
@@ -250,7 +250,7 @@ int nccl_worker_version(const struct nccl_worker *worker, const char **ret_file)
 
 static uint64_t gather_ns(const struct settings *settings)
 {
-	uint64_t ns = settings->give_up_ns / 4;
+	uint64_t ns = settings->give_up_ns / 5;
 
 	if (ns > GATHER_NS_MAX)
 		return GATHER_NS_MAX;

@@ -330,11 +330,11 @@ static const struct {
 } failures[] = {
 	/* clang-format off */
 	{"error=AllGather",               "", "ncclAllGather: unhandled cuda error (1): stub"},
-	{"hang=AllGather",                "", "ncclAllGather did not end within 250 ms"},
-	{"hang=AllGather,abort-hangs",    "", "ncclAllGather did not end within 250 ms"},
+	{"hang=AllGather",                "", "ncclAllGather did not end within 200 ms"},
+	{"hang=AllGather,abort-hangs",    "", "ncclAllGather did not end within 200 ms"},
 	{"async-error=1",                 "", "ncclAllGather: remote process exited"},
-	{"hang=CommGetAsyncError",        "", "ncclAllGather did not end within 250 ms"},
-	{"", "", "ncclAllGather did not end within 250 ms"}, /* the other rank does not come */
+	{"hang=CommGetAsyncError",        "", "ncclAllGather did not end within 200 ms"},
+	{"", "", "ncclAllGather did not end within 200 ms"}, /* the other rank does not come */
 	{"", "rank=0,seq=7,kind=nccl-error", "error injected"},
 	{"", "rank=0,seq=7,kind=nccl-error,at=rescue", "error injected"},
 	{"", "rank=0,seq=7,kind=nccl-hang", "ncclAllGather (hang injected) did not end"},
