@@ -343,6 +343,10 @@ BELAY_API BELAY_MUST_CHECK int belay_unique_id_create(struct belay_unique_id *re
  * Joins a communicator. Every rank calls it, with the same id and nranks and a rank of its own;
  * returns when all have joined and every rank has checked its memory with every other.
  *
+ * With BELAY_DEVICE=auto, the default, calls are on the memory of the device whose CUDA context is
+ * current in the calling thread, on host memory where there is none. The ranks must agree on the
+ * kind of memory; each is on its own device, or several share one.
+ *
  * @param ret_comm  the communicator; end it with belay_comm_destroy()
  * @param id        from belay_unique_id_create(), the same on every rank; used for one creation
  *                  only
@@ -353,6 +357,8 @@ BELAY_API BELAY_MUST_CHECK int belay_unique_id_create(struct belay_unique_id *re
  * @return 0, or (what was missing is said through the log callback)
  *   BELAY_E_ARGUMENT       a parameter is out of range, or the id is not one
  *   BELAY_E_SETTING        a setting has a bad value; it is named
+ *   BELAY_E_UNSUPPORTED    BELAY_DEVICE asks for a device where there is no CUDA, or there are more
+ *                          ranks than a communicator on devices can have (16)
  *   BELAY_E_NO_MEMORY, BELAY_E_SYSTEM, BELAY_E_LIMIT   here or on another rank, which is named
  *   BELAY_E_START_TIMEOUT  not all ranks joined within BELAY_START_MS; the missing are named
  *   BELAY_E_REFUSED        another version, world size or setting, or a rank taken twice; both
@@ -373,7 +379,7 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create(struct belay_comm **ret_comm,
  *
  * @return as belay_comm_create(), and
  *   BELAY_E_SETTING      a variable is missing or malformed; it is named
- *   BELAY_E_UNSUPPORTED  the world spans several hosts
+ *   BELAY_E_UNSUPPORTED  also: the world spans several hosts
  * Blocks up to BELAY_START_MS. Reads the environment, changes nothing in it.
  */
 BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **ret_comm,
@@ -406,7 +412,9 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_nccl(struct belay_comm **r
 
 /**
  * Leaves and frees a communicator. Waits until no peer can need this rank for a call that it has
- * finished (rule C3), then releases everything, whatever has happened before.
+ * finished (rule C3), then releases everything, whatever has happened before. On a device, first
+ * synchronise the streams that calls were enqueued on, and launch no graph with calls any more: memory
+ * that kernels may still use is not freed, but stays until the process ends.
  *
  * @param comm  NULL is allowed and does nothing
  * @return 0, or BELAY_E_TIMEOUT: a peer did not finish in time; everything is released all the
