@@ -197,14 +197,14 @@ SYMM_INLINE void pause_ns(uint32_t ns)
 
 /* Barrier 0 is __syncthreads(). `threads` is a multiple of 32: all who wait and all who arrive.
  * What was written before an arrival is seen after the wait, by the block. */
-SYMM_INLINE void barrier_wait(uint32_t barrier, uint32_t threads)
+template <int BARRIER> SYMM_INLINE void barrier_wait(uint32_t threads)
 {
-	asm volatile("barrier.sync %0, %1;" : : "r"(barrier), "r"(threads) : "memory");
+	asm volatile("barrier.sync %0, %1;" : : "n"(BARRIER), "r"(threads) : "memory");
 }
 
-SYMM_INLINE void barrier_arrive(uint32_t barrier, uint32_t threads)
+template <int BARRIER> SYMM_INLINE void barrier_arrive(uint32_t threads)
 {
-	asm volatile("barrier.arrive %0, %1;" : : "r"(barrier), "r"(threads) : "memory");
+	asm volatile("barrier.arrive %0, %1;" : : "n"(BARRIER), "r"(threads) : "memory");
 }
 
 /* Programmatic dependent launch: the next kernel of the stream may start; and: all of the kernel

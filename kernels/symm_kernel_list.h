@@ -21,7 +21,7 @@ struct symm_kernel {
 
 /* Each file's kernels; the return is their number. */
 size_t symm_service_kernels(const struct symm_kernel **ret_kernels); /* init, probe, marks, ... */
-size_t symm_gate_kernels(const struct symm_kernel **ret_kernels); /* gate, gate_end, parked */
+size_t symm_gate_kernels(const struct symm_kernel **ret_kernels);    /* gate, gate_end, parked */
 size_t symm_reduce_kernels(const struct symm_kernel **ret_kernels);
 size_t one_shot_packets_kernels(const struct symm_kernel **ret_kernels);
 size_t one_shot_wire_kernels(const struct symm_kernel **ret_kernels);
@@ -30,7 +30,8 @@ size_t two_shot_pull_kernels(const struct symm_kernel **ret_kernels);
 
 /*
  * The four call files list theirs as [dtype][variant]: variant 0 takes any op and any number of
- * ranks, the others sum for 2, 4 and 8 ranks and are NULL where they are not worth their code.
+ * ranks, the others sum for 2, 4 and 8 ranks and are NULL where they are not worth
+ * their code.
  */
 enum { SYMM_VARIANTS = 4 };
 

@@ -139,6 +139,7 @@ struct symm_state {
 	struct symm_mode mode;
 	uint32_t staged_blocks[2];  /* by parity: blocks that have staged; reset by the last one */
 	uint32_t results_blocks[2]; /* likewise for results */
+	uint32_t pushed_blocks[2];  /* likewise for pushes, in turns with a fault before the push */
 	uint64_t stuck_owner;	    /* turn << 10 | block + 1 that speaks for the stuck kernel; 0: none */
 	uint64_t holder;	    /* turn whose holder (the block that waits for the release) is chosen */
 	uint64_t scratch[4];

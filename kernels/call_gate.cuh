@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate of a block: exchanges headers, lets outputs through (M1), watches the clock, ends the
+ * block and writes its lines and the record. One warp; lane q sees to rank q and to worker warp q.
+ *
+ * Ordering contract [PULLED], pull variants only
+ *
+ *   owner of an input, block b                reader, block b of any peer
+ *   workers: stores to the retained copy
+ *   barrier 1; clerk: fence of the system
+ *   (1) relaxed store of the header     --->  (2) gate: acquiring load of the header
+ *                                             (3) gate: fence of the block, `verified` [BLOCK]
+ *                                             workers: fence of the block, loads of the owner's
+ *                                               retained copy
+ *
+ * Push variants need none of it: their flags stand in the data.
+ */
+#ifndef BELAY_KERNELS_CALL_GATE_CUH
+#define BELAY_KERNELS_CALL_GATE_CUH
+
+#include "kernels/call_clerk.cuh"
+#include "kernels/symm_call.cuh"
+
+/* What one look shows; the same in every lane. */
+struct gate_view {
+	bool verified; /* all headers are here and alike */
+	bool finished; /* all worker warps have */
+	bool stopped;  /* none works any more */
+};
+
+/* The lane's rank, as far as it has come. */
+struct gate_lane {
+	bool here;    /* its header is; true where there is none to wait for */
+	bool differs; /* ... and says something else than this rank's (M1) */
+};
+
+static __device__ __noinline__ void post_mismatch(const struct symm_call &call,
+						  const struct block_words &block)
+{
+	store_relaxed(&call.posts->mismatch, block.turn << 8 | lane_id());
+}
+
+/* Any other word than one with this turn's flag is nothing (R5). */
+SYMM_INLINE void look_at_header(const struct symm_call &call, struct block_words &block, bool pull,
+				struct gate_lane *lane)
+{
+	const uint64_t *at = word_of(call.own, call.layout.headers, parity_of(block.turn),
+				     blockIdx.x, lane_id());
+	uint64_t word = pull ? load_acquire(at) /* [PULLED] (2) */ : load_relaxed(at);
+
+	if (word >> 32 != block.flag)
+		return;
+	lane->here = true;
+	block.arrival[lane_id()] = (uint32_t)(ticks_now() - block.start);
+	if ((uint32_t)word != block.signature) {
+		lane->differs = true;
+		post_mismatch(call, block);
+	}
+}
+
+/* The whole warp looks. */
+SYMM_INLINE struct gate_view gate_look(const struct symm_call &call, struct block_words &block,
+				       bool pull, struct gate_lane *lane)
+{
+	struct gate_view view = {block.verified != 0, false, false};
+	uint32_t ended;
+
+	if (!view.verified) {
+		if (!lane->here)
+			look_at_header(call, block, pull, lane);
+		view.verified = __all_sync(~0u, lane->here && !lane->differs);
+		if (view.verified) {
+			__syncwarp();
+			fence_block(); /* [PULLED] (3) */
+			block.verified = 1;
+		}
+	}
+	ended = lane_id() < call.warps ? block.ended[lane_id()] : ENDED_FINISHED;
+	view.finished = __all_sync(~0u, ended == ENDED_FINISHED);
+	view.stopped = __all_sync(~0u, ended != ENDED_NOT);
+	return view;
+}
+
+/* ---- the end of a block ------------------------------------------------------------------------
+ */
+
+/* The lines of this block and of those that a larger grid would have (P4). */
+SYMM_INLINE void write_lines(const struct symm_call &call, const struct block_words &block)
+{
+	uint32_t index = block.open ? block.index + 1 : 0;
+
+	for (uint32_t b = blockIdx.x + lane_id() * gridDim.x; b < SYMM_BLOCKS_MAX;
+	     b += 32 * gridDim.x) {
+		struct symm_line *line = &call.state->line[b];
+
+		store_pair(line, block.turn, block.seq);
+		store_pair(&line->pass, block.pass, (uint64_t)block.open << 32 | index);
+	}
+}
+
+/* Word `lane` of the record. Arrivals of ranks 2k and 2k + 1 make word 10 + k. */
+SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct block_words &block,
+				 uint32_t lane)
+{
+	uint32_t duration = (uint32_t)(ticks_now() - block.start);
+	uint32_t rank = lane >= 10 && lane < 18 ? 2 * (lane - 10) : 0;
+	uint64_t arrivals = (uint64_t)block.arrival[rank + 1] << 32 | block.arrival[rank];
+
+	switch (lane) {
+	case 0:
+	case 31:
+		return block.turn;
+	case 1:
+		return block.seq;
+	case 2:
+		return open_pass(block);
+	case 3:
+		return call.call_count;
+	case 4:
+		return block.turn + call.turns_after;
+	case 5:
+		return block.start;
+	case 6:
+		return (uint64_t)duration << 32 | block.staged_ticks;
+	case 7:
+		return (uint64_t)block.signature << 32 | block.index;
+	case 8:
+		return call.flags | (uint64_t)call.dtype << 16 | (uint64_t)call.op << 24 |
+		       (uint64_t)call.path << 32 | (uint64_t)block.algorithm << 40 |
+		       (uint64_t)gridDim.x << 48;
+	case 9:
+		return block.missing;
+	default:
+		return lane >= 10 && lane < 18 ? arrivals : 0;
+	}
+}
+
+/* One store of the warp, 256 bytes. The reader takes a record whose both ends say its turn. */
+SYMM_INLINE void write_record(const struct symm_call &call, const struct block_words &block)
+{
+	uint64_t *record = (uint64_t *)&call.state->ring[block.turn % SYMM_RING_RECORDS];
+
+	store_gpu(record + lane_id(), record_word(call, block, lane_id()));
+}
+
+SYMM_INLINE void post_ticket(const struct symm_call &call)
+{
+	if (call.ticket != 0 && lane_id() == 0)
+		store_relaxed(&call.posts->ticket, call.ticket);
+}
+
+SYMM_INLINE void post_block(const struct symm_call &call, const struct block_words &block,
+			    uint32_t state)
+{
+	if (lane_id() == 0)
+		store_relaxed(&call.posts->block[blockIdx.x],
+			      SYMM_BLOCK_WORD(block.turn, gridDim.x, state));
+}
+
+/* The output's digest: the sum over blocks of what their workers stored. */
+SYMM_INLINE void add_digest(const struct symm_call &call, const struct block_words &block)
+{
+	uint64_t part = lane_id() < call.warps ? block.digest[lane_id()] : 0;
+
+	part = warp_digest(part);
+	if (lane_id() == 0)
+		add_gpu(&call.state->digest[block.turn % SYMM_RING_RECORDS], part);
+}
+
+/* All worker warps have finished: the block's output stands ([BLOCK]; for others when the kernel
+ * has ended). */
+SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block)
+{
+	fence_block();
+	post_block(call, block, SYMM_BLOCK_DONE);
+	write_lines(call, block);
+	add_digest(call, block);
+	if (blockIdx.x == 0) {
+		write_record(call, block);
+		post_ticket(call);
+	}
+}
+
+#endif /* BELAY_KERNELS_CALL_GATE_CUH */

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-shot: every rank pushes its whole input to every peer, and reduces all of them by itself. In
+ * packets, for any type, or on the full wire.
+ *
+ * N ranks and the sum, known when compiled, or N = 0: any number and any op. A thread takes up
+ * BATCH packets at a time, `step` packets apart, so that a warp's accesses are contiguous.
+ */
+#ifndef BELAY_KERNELS_ONE_SHOT_CUH
+#define BELAY_KERNELS_ONE_SHOT_CUH
+
+#include "kernels/call_run.cuh"
+#include "kernels/rank_batch.cuh"
+
+/* One-shot slots of the form. */
+template <class FORM>
+SYMM_INLINE struct slots one_shot_slots(const struct symm_call &call, char *region, uint32_t parity)
+{
+	return FORM::WORDS == 2
+		       ? slots_in(call, region, call.layout.packets, 2 * call.layout.packets_bytes,
+				  parity)
+		       : slots_in(call, region, call.layout.wire, call.layout.wire_bytes, parity);
+}
+
+/* What leaves in a turn with a fault (SYMM_FAULT_...). */
+template <class FORM>
+SYMM_INLINE struct symm_words spoiled(const struct block_words &block, const FORM &form,
+				      uint32_t packet, const uint32_t (&data)[FORM::WORDS])
+{
+	struct symm_words words = form.pack(data);
+
+	if (fault_spoils(block, SYMM_FAULT_CORRUPT) && packet == 0)
+		words.word[0] ^= 1u << 6;
+	if (FORM::WORDS == 2 && fault_spoils(block, SYMM_FAULT_FLAG))
+		words.word[1] = words.word[3] = fault_flag(block);
+	return words;
+}
+
+/* In a turn with a fault before or in the sending: staging first and whole, then the push. Ends
+ * with the arrival at the barriers. */
+template <class FORM>
+static __device__ __noinline__ void one_shot_send_faulted(const struct symm_call &call,
+							  const struct block_words &block)
+{
+	const FORM form(block);
+	uint32_t parity = parity_of(block.turn);
+	uint32_t first = blockIdx.x * call.workers + threadIdx.x;
+	uint32_t step = gridDim.x * call.workers;
+	uint32_t data[FORM::WORDS];
+
+	fault_point(call, block, SYMM_AT_STAGE);
+	for (uint32_t i = first; i < call.packets[FORM::WORDS == 4]; i += step) {
+		load_input_packet<FORM::WORDS>(call, i, data);
+		store_whole<FORM::WORDS>(retained_packet<FORM::WORDS>(call, parity, i), data);
+	}
+	__syncwarp();
+	if (fault_splits(call, block)) {
+		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
+		fault_point(call, block, SYMM_AT_PUSH);
+	}
+	for (uint32_t d = 1; d < call.nranks && !fault_spoils(block, SYMM_FAULT_DROP); d++) {
+		uint32_t peer = peer_after(call, d);
+		struct slots to = one_shot_slots<FORM>(call, region_of(call, peer), parity);
+
+		for (uint32_t i = first; i < call.packets[FORM::WORDS == 4]; i += step) {
+			load_input_packet<FORM::WORDS>(call, i, data);
+			store_words(to.at(call.rank, i), spoiled(block, form, i, data));
+		}
+	}
+	__syncwarp();
+	if (fault_splits(call, block))
+		barrier_arrive<BARRIER_PUSHED>(call.workers + 32);
+	else
+		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
+}
+
+template <int DTYPE, int N, class FORM> struct one_shot {
+	enum { TYPE = DTYPE, WORDS = FORM::WORDS, BATCH = N == 2 || N == 4 ? 2 : 1, PULL = 0 };
+	typedef rank_batch<DTYPE, N, FORM, BATCH> batch_type;
+
+	uint32_t first, step;
+	uint32_t kept[BATCH][WORDS]; /* the inputs of the first batch */
+
+	static __device__ __forceinline__ uint32_t packets(const struct symm_call &call)
+	{
+		return call.packets[WORDS == 4];
+	}
+
+	__device__ __forceinline__ void load_batch(const struct symm_call &call, uint32_t i,
+						   uint32_t (&ret_data)[BATCH][WORDS]) const
+	{
+#pragma unroll
+		for (uint32_t u = 0; u < BATCH; u++)
+			load_input_packet<WORDS>(call, i + u * step, ret_data[u]);
+	}
+
+	__device__ __forceinline__ void begin(const struct symm_call &call)
+	{
+		first = blockIdx.x * call.workers + threadIdx.x;
+		step = gridDim.x * call.workers;
+		load_batch(call, first, kept);
+	}
+
+	__device__ __forceinline__ void send_packet(const struct symm_call &call, const FORM &form,
+						    uint32_t parity, uint32_t i,
+						    const uint32_t (&data)[WORDS]) const
+	{
+		struct symm_words words = form.pack(data);
+
+#pragma unroll
+		for (uint32_t d = 1; d < nranks_of<N>(call); d++) {
+			uint32_t peer = peer_after(call, d);
+
+			store_words(one_shot_slots<FORM>(call, region_of(call, peer), parity)
+					    .at(call.rank, i),
+				    words);
+		}
+		store_whole<WORDS>(retained_packet<WORDS>(call, parity, i), data);
+	}
+
+	__device__ __forceinline__ void send(const struct symm_call &call, const FORM &form,
+					     uint32_t parity) const
+	{
+		uint32_t data[BATCH][WORDS];
+
+		copy_batch(kept, data);
+		for (uint32_t i = first; i < packets(call);) {
+#pragma unroll
+			for (uint32_t u = 0; u < BATCH; u++)
+				if (i + u * step < packets(call))
+					send_packet(call, form, parity, i + u * step, data[u]);
+			i += BATCH * step;
+			if (i < packets(call))
+				load_batch(call, i, data);
+		}
+	}
+
+	/* The own input of a batch: kept, or from the retained copy, which this thread wrote. */
+	__device__ __forceinline__ void own_batch(const struct symm_call &call, uint32_t parity,
+						  uint32_t i,
+						  uint32_t (&ret_data)[BATCH][WORDS]) const
+	{
+		copy_batch(kept, ret_data);
+		if (i == first)
+			return;
+#pragma unroll
+		for (uint32_t u = 0; u < BATCH; u++)
+			if (i + u * step < packets(call))
+				load_whole<WORDS>(
+					retained_packet<WORDS>(call, parity, i + u * step),
+					ret_data[u]);
+	}
+
+	__device__ __forceinline__ void finish(const struct symm_call &call,
+					       const struct slots &from, uint32_t i,
+					       const batch_type &batch, uint64_t *digest) const
+	{
+		uint32_t data[WORDS];
+
+#pragma unroll
+		for (uint32_t u = 0; u < BATCH; u++) {
+			if (i + u * step >= packets(call))
+				continue;
+			batch.sum[u].finish(data);
+			store_output_packet<WORDS>(call, i + u * step, data);
+			*digest += packet_digest<WORDS>(data);
+			if (FORM::RESETS)
+				reset_slots<N>(call, from, i + u * step);
+		}
+	}
+
+	/* False: left. */
+	__device__ __forceinline__ bool reduce(const struct symm_call &call,
+					       struct block_words &block, const FORM &form,
+					       uint32_t parity, uint64_t *digest) const
+	{
+		struct slots from = one_shot_slots<FORM>(call, call.own, parity);
+		uint32_t own[BATCH][WORDS];
+		batch_type batch;
+
+		for (uint32_t i = first; i < packets(call); i += BATCH * step) {
+			own_batch(call, parity, i, own);
+			if (!batch.receive(call, block, form, from,
+					   packet_range{i, step, packets(call)}, own) ||
+			    !wait_verified(block))
+				return false;
+			fault_point(call, block, SYMM_AT_REDUCE);
+			finish(call, from, i, batch, digest);
+		}
+		return true;
+	}
+
+	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &call,
+								  const struct block_words &)
+	{
+		return clerk_work{false, false, false, WORDS == 2 ? packets(call) : 0};
+	}
+
+	/* False: left. */
+	__device__ __forceinline__ bool run(const struct symm_call &call, struct block_words &block,
+					    uint64_t *digest) const
+	{
+		const FORM form(block);
+		uint32_t parity = parity_of(block.turn);
+
+		if (fault_sending(call, block)) {
+			one_shot_send_faulted<FORM>(call, block);
+		} else {
+			send(call, form, parity);
+			__syncwarp();
+			barrier_arrive<BARRIER_STAGED>(call.workers + 32);
+		}
+		fault_point(call, block, SYMM_AT_WAIT);
+		return reduce(call, block, form, parity, digest);
+	}
+};
+
+#endif /* BELAY_KERNELS_ONE_SHOT_CUH */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How data travels (docs/cuda-path.md, "Packets and the full wire"), and how a worker thread takes
+ * it up and puts it down. Everything is in registers: arrays are indexed by constants only.
+ *
+ * Ordering contract [PACKET]
+ *
+ *   sender, turn t                              reader, turn t
+ *   (1) one relaxed 16-byte store to a     ---> (2) relaxed 16-byte loads until every part says
+ *       slot of the reader                          that it is here
+ *                                               (3) full wire: stores "not here" to the slot
+ *   (5) the same slot in turn t + 2        <--- (4) header and data of turn t + 1, from a kernel
+ * that began after (3) was performed [KERNELS]
+ *
+ * A part is what the hardware stores whole: for packets a half, 4 bytes of data with the turn's
+ * flag (R6), for the full wire a 32-bit word. So no order between stores is asked for, and no
+ * fence: each part vouches for itself. (3) is before (5) because a rank begins t + 2 only with all
+ * data of t + 1.
+ */
+#ifndef BELAY_KERNELS_PACKET_FORMS_CUH
+#define BELAY_KERNELS_PACKET_FORMS_CUH
+
+#include "kernels/rank_order_sum.cuh"
+#include "kernels/symm_call.cuh"
+
+/* Polls between notes of who is missing, for the gate. */
+enum { POLLS_PER_NOTE = 64 };
+
+#define NOT_HERE UINT32_MAX
+
+/* ---- forms ------------------------------------------------------------------------------------
+ */
+
+/* Packets: 8 data bytes in 16. */
+struct form_packets {
+	enum { WORDS = 2, RESETS = 0 };
+	uint32_t flag;
+
+	__device__ __forceinline__ explicit form_packets(const struct block_words &block)
+	    : flag(block.flag)
+	{
+	}
+	__device__ __forceinline__ struct symm_words pack(const uint32_t (&data)[WORDS]) const
+	{
+		return symm_words{{data[0], flag, data[1], flag}};
+	}
+	__device__ __forceinline__ bool here(const struct symm_words &words) const
+	{
+		return words.word[1] == flag && words.word[3] == flag;
+	}
+	static __device__ __forceinline__ void unpack(const struct symm_words &words,
+						      uint32_t (&ret_data)[WORDS])
+	{
+		ret_data[0] = words.word[0];
+		ret_data[1] = words.word[2];
+	}
+};
+
+/* The full wire: 16 data bytes in 16. */
+struct form_wire {
+	enum { WORDS = 4, RESETS = 1 };
+
+	__device__ __forceinline__ explicit form_wire(const struct block_words &)
+	{
+	}
+	/* A word of all ones is a NaN, or two, in every type that goes this way; the sum makes the
+	 * canonical NaN of any, so it may as well travel as another one. */
+	static __device__ __forceinline__ uint32_t sayable(uint32_t word)
+	{
+		return word == NOT_HERE ? 0xfffeffffu : word;
+	}
+	__device__ __forceinline__ struct symm_words pack(const uint32_t (&data)[WORDS]) const
+	{
+		return symm_words{
+			{sayable(data[0]), sayable(data[1]), sayable(data[2]), sayable(data[3])}};
+	}
+	__device__ __forceinline__ bool here(const struct symm_words &words) const
+	{
+		return max(max(words.word[0], words.word[1]), max(words.word[2], words.word[3])) !=
+		       NOT_HERE;
+	}
+	static __device__ __forceinline__ void unpack(const struct symm_words &words,
+						      uint32_t (&ret_data)[WORDS])
+	{
+#pragma unroll
+		for (int i = 0; i < WORDS; i++)
+			ret_data[i] = words.word[i];
+	}
+};
+
+SYMM_INLINE void reset_slot(char *slot)
+{
+	store_words(slot, symm_words{{NOT_HERE, NOT_HERE, NOT_HERE, NOT_HERE}});
+}
+
+/* ---- the application's buffers ----------------------------------------------------------------
+ */
+
+/* Bytes of the packet that the turn has: less than all in the last one, none past it. */
+template <int WORDS>
+SYMM_INLINE uint32_t packet_bytes(const struct symm_call &call, uint32_t packet)
+{
+	uint64_t at = (uint64_t)packet * (WORDS * 4);
+
+	return at >= call.bytes ? 0 : (uint32_t)min(call.bytes - at, (uint64_t)(WORDS * 4));
+}
+
+/* An aligned packet in one load, not kept in the first-level cache. Not volatile, but in its place
+ * before all stores: send and recv may be one buffer. */
+template <int WORDS> SYMM_INLINE void load_whole(const char *from, uint32_t (&ret_data)[WORDS]);
+
+template <> __device__ __forceinline__ void load_whole<2>(const char *from, uint32_t (&ret_data)[2])
+{
+	asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+		     : "=r"(ret_data[0]), "=r"(ret_data[1])
+		     : "l"(from)
+		     : "memory");
+}
+
+template <> __device__ __forceinline__ void load_whole<4>(const char *from, uint32_t (&ret_data)[4])
+{
+	asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(ret_data[0]), "=r"(ret_data[1]), "=r"(ret_data[2]), "=r"(ret_data[3])
+		     : "l"(from)
+		     : "memory");
+}
+
+template <int WORDS> SYMM_INLINE void store_whole(char *to, const uint32_t (&data)[WORDS]);
+
+template <> __device__ __forceinline__ void store_whole<2>(char *to, const uint32_t (&data)[2])
+{
+	asm volatile("st.global.v2.u32 [%0], {%1, %2};"
+		     :
+		     : "l"(to), "r"(data[0]), "r"(data[1])
+		     : "memory");
+}
+
+template <> __device__ __forceinline__ void store_whole<4>(char *to, const uint32_t (&data)[4])
+{
+	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+		     :
+		     : "l"(to), "r"(data[0]), "r"(data[1]), "r"(data[2]), "r"(data[3])
+		     : "memory");
+}
+
+/* 1, 2 or 4 bytes. */
+SYMM_INLINE uint32_t load_unit(const char *from, uint32_t unit)
+{
+	if (unit == 4)
+		return *(const volatile uint32_t *)from;
+	if (unit == 2)
+		return *(const volatile uint16_t *)from;
+	return *(const volatile uint8_t *)from;
+}
+
+SYMM_INLINE void store_unit(char *to, uint32_t unit, uint32_t value)
+{
+	if (unit == 4)
+		*(volatile uint32_t *)to = value;
+	else if (unit == 2)
+		*(volatile uint16_t *)to = (uint16_t)value;
+	else
+		*(volatile uint8_t *)to = (uint8_t)value;
+}
+
+/* Moves all bytes of a packet up or down by those of a unit: so that no word has to be chosen by a
+ * number, which would put the packet into memory. Up makes room for `unit` at the bottom. */
+template <int WORDS>
+SYMM_INLINE void shift_up(uint32_t (&data)[WORDS], uint32_t bytes, uint32_t unit)
+{
+#pragma unroll
+	for (int i = WORDS - 1; i > 0; i--)
+		data[i] = __funnelshift_lc(data[i - 1], data[i], bytes * 8);
+	data[0] = __funnelshift_lc(0, data[0], bytes * 8) | unit;
+}
+
+template <int WORDS> SYMM_INLINE void shift_down(uint32_t (&data)[WORDS], uint32_t bytes)
+{
+#pragma unroll
+	for (int i = 0; i < WORDS - 1; i++)
+		data[i] = __funnelshift_rc(data[i], data[i + 1], bytes * 8);
+	data[WORDS - 1] = __funnelshift_rc(data[WORDS - 1], 0, bytes * 8);
+}
+
+/* The input's packet, padded with zeros. Input that is not aligned, and the last packet of the
+ * turn, come in pieces. */
+template <int WORDS>
+SYMM_INLINE void load_input_packet(const struct symm_call &call, uint32_t packet,
+				   uint32_t (&ret_data)[WORDS])
+{
+	const char *from = call.send + (uint64_t)packet * (WORDS * 4);
+
+	if (packet < call.whole_in[WORDS == 4]) {
+		load_whole<WORDS>(from, ret_data);
+		return;
+	}
+#pragma unroll
+	for (int i = 0; i < WORDS; i++)
+		ret_data[i] = 0;
+#pragma unroll 1
+	for (uint32_t left = packet_bytes<WORDS>(call, packet); left > 0;) {
+		left -= call.unit_in;
+		shift_up(ret_data, call.unit_in, load_unit(from + left, call.unit_in));
+	}
+}
+
+template <int WORDS>
+SYMM_INLINE void store_output_packet(const struct symm_call &call, uint32_t packet,
+				     const uint32_t (&data)[WORDS])
+{
+	char *to = call.recv + (uint64_t)packet * (WORDS * 4);
+	uint32_t bytes, rest[WORDS];
+
+	if (packet < call.whole_out[WORDS == 4]) {
+		store_whole<WORDS>(to, data);
+		return;
+	}
+	bytes = packet_bytes<WORDS>(call, packet);
+#pragma unroll
+	for (int i = 0; i < WORDS; i++)
+		rest[i] = data[i];
+#pragma unroll 1
+	for (uint32_t at = 0; at < bytes; at += call.unit_out) {
+		store_unit(to + at, call.unit_out, rest[0]);
+		shift_down(rest, call.unit_out);
+	}
+}
+
+template <int WORDS> SYMM_INLINE uint64_t packet_digest(const uint32_t (&data)[WORDS])
+{
+	return WORDS == 2 ? digest_of_two(data)
+			  : digest_of_two(data) + digest_of_two(data + WORDS - 2);
+}
+
+/* The retained copy of this rank's input, aligned and padded. */
+template <int WORDS>
+SYMM_INLINE char *retained_packet(const struct symm_call &call, uint32_t parity, uint32_t packet)
+{
+	return call.own + call.layout.retained + parity * call.layout.symm_bytes +
+	       (uint64_t)packet * (WORDS * 4);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+/* Tells the gate, now and then, whom this thread waits for. */
+SYMM_INLINE void note_missing(struct block_words &block, uint32_t phase, uint32_t ranks)
+{
+	atomicOr(&block.polled[phase], ranks);
+}
+
+/*
+ * COUNT packets, all polled at once: those that are here stay, the others are loaded again. False:
+ * told to leave. `at(k)` is where packet k lies, `rank(k)` whose it is.
+ */
+template <class FORM, int COUNT, class AT, class RANK>
+SYMM_INLINE bool poll(struct block_words &block, const FORM &form, uint32_t phase,
+		      struct symm_words (&words)[COUNT], const AT &at, const RANK &rank)
+{
+	for (uint32_t polls = 1;; polls++) {
+		uint32_t missing = 0;
+
+#pragma unroll
+		for (int k = 0; k < COUNT; k++)
+			missing |= form.here(words[k]) ? 0 : 1u << k;
+		if (!missing)
+			return true;
+		if (block.leave)
+			return false;
+#pragma unroll
+		for (int k = 0; k < COUNT; k++)
+			if (missing >> k & 1)
+				words[k] = load_words(at(k));
+		if (polls % POLLS_PER_NOTE == 0) {
+			uint32_t ranks = 0;
+
+#pragma unroll
+			for (int k = 0; k < COUNT; k++)
+				ranks |= (missing >> k & 1) << rank(k);
+			note_missing(block, phase, ranks);
+		}
+	}
+}
+
+#endif /* BELAY_KERNELS_PACKET_FORMS_CUH */

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frame of every call kernel (docs/cuda-path.md, "A block"): what it is given, what a block
+ * knows and shares, entry, and the two service warps. What moves data is a struct WORK, see
+ * call_run().
+ *
+ * A block is `workers` threads that move data and two warps that keep the books: the gate, then the
+ * clerk. After the entry nothing joins them all: a worker never waits for a service warp but for
+ * `verified`, and looks at `leave` in that wait as in every other.
+ *
+ * Ordering contract [BLOCK], words in shared memory
+ *
+ *   writer                                   reader
+ *   gate, clerk: facts, first values         all, after barrier 0 (entry)
+ *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged, count
+ * (P3) then arrives at barrier 1 worker: results pushed, or it left,      clerk, after barrier 2
+ *     then arrives at barrier 2
+ *   gate: all headers are here and alike,    worker: loads `verified`, then stores outputs and
+ * results then stores `verified`                   (M1); in pull variants also loads the peers'
+ * inputs gate: stores `leave`                     worker: where data is not here; stops without
+ * another store but those on its way lane 0 of a worker warp: output stores   gate: loads `ended`
+ * of all warps, fence of the block; of the warp, digest, fence of the        then posts DONE; or
+ * fence of the system, then posts block, then stores `ended`               ABANDONED (R2)
+ *
+ * All of them are volatile: relaxed, with the fence or barrier named here where they order more
+ * than themselves.
+ *
+ * Ordering contract [KERNELS]: lines, mode, counters, slots and retained inputs of turn t are seen
+ * by turn t + 1 of this rank because its kernel starts after kernel t has ended, or (programmatic
+ * launch, S6) has passed griddepcontrol.wait. So what stands between kernels needs no atomic.
+ */
+#ifndef BELAY_KERNELS_SYMM_CALL_CUH
+#define BELAY_KERNELS_SYMM_CALL_CUH
+
+#include "kernels/sum_types.h"
+#include "kernels/symm_device.cuh"
+#include "kernels/symm_kernels.h"
+
+enum {
+	CALL_SERVICE_THREADS = 64,
+	CALL_WORKERS_MAX = 512,
+	CALL_WARPS_MAX = CALL_WORKERS_MAX / 32,
+	CALL_THREADS_MAX = CALL_WORKERS_MAX + CALL_SERVICE_THREADS
+};
+
+/* Named barriers of a block; 0 is __syncthreads(). */
+enum { BARRIER_STAGED = 1, BARRIER_RESULTS = 2, BARRIER_PUSHED = 3 };
+
+/* enum belay_algorithm, for the record. */
+enum { RECORDED_ONESHOT = 1, RECORDED_TWOSHOT = 2, RECORDED_PULL = 3 };
+
+enum { PHASE_INPUTS = 1, PHASE_RESULTS = 2 }; /* enum wait_phase of the runtime */
+
+/* The parameter of every call kernel; lies in the constant bank. Made by symm_call.cu. */
+struct symm_call {
+	const char *send;
+	char *recv;
+	char *region; /* rank 0's */
+	char *own;    /* this rank's */
+	struct symm_state *state;
+	uint64_t *steps; /* staged, pushed, results, done */
+	struct symm_description *descriptions;
+	struct symm_posts *posts;
+	const struct symm_orders *orders;
+	const struct symm_fault *faults;
+	struct symm_layout layout;
+	uint64_t bytes; /* of the turn */
+	uint64_t call_count, signature_base, ticket;
+	uint64_t late_ns, last_ns;
+	uint32_t rank, nranks, nfaults;
+	uint32_t workers, warps;   /* of a block; warps = workers / 32 */
+	uint32_t turns_after;	   /* turns of the call that follow this one */
+	uint32_t first_turn;	   /* 1: of its call */
+	uint32_t packets[2];	   /* in the turn, of 8 and of 16 bytes; the last may be partial */
+	uint32_t slice_packets;	   /* two-shot: in a rank's part, of 16 bytes */
+	uint32_t whole_in[2];	   /* packets that can be loaded from `send` at once ... */
+	uint32_t whole_out[2];	   /* ... and stored to `recv`: 0 where it is not aligned */
+	uint8_t unit_in, unit_out; /* largest access that the others allow: 1, 2 or 4 bytes */
+	uint8_t dtype, op, path, algorithm; /* algorithm: of belay.h, as launched */
+	uint16_t flags;
+};
+
+/* What a block shares. */
+struct block_words {
+	/* Facts of the turn: written by the gate before barrier 0, constant after. */
+	uint64_t turn, seq;
+	uint64_t pass;	/* last begun, open or not */
+	uint64_t start; /* ticks */
+	uint32_t index; /* place in the pass, 0 where none is open */
+	uint32_t open, signature, flag;
+	uint32_t failed; /* 1: an earlier turn has failed: leave */
+	uint32_t dirty;	 /* 1: leftovers in the full-wire slots of this parity */
+	uint32_t hasty;
+	/* Faults of this turn: kinds that spoil what leaves, by bit; what happens at each point. */
+	uint32_t spoil;
+	uint32_t fault_kind[SYMM_AT_REDUCE + 1];
+	uint64_t fault_ns[SYMM_AT_REDUCE + 1];
+
+	/* Gate to workers. */
+	volatile uint32_t verified, leave;
+	/* Workers to the gate: ranks that one has been polling for long, by phase; taken away by
+	 * the gate. atomicOr, atomicExch. */
+	uint32_t polled[PHASE_RESULTS + 1];
+	/* By worker warp: enum ended, and the digest of what it has stored. */
+	volatile uint32_t ended[CALL_WARPS_MAX];
+	volatile uint64_t digest[CALL_WARPS_MAX];
+	/* Clerk to gate: ticks after start, for the record. */
+	volatile uint32_t staged_ticks;
+	/* The gate's own, here so that they need no stack where it gets stuck: ticks after start at
+	 * which a rank's header was seen, ARRIVAL_NONE before; ranks not there at the soft
+	 * deadline; the algorithm that was carried out. */
+	volatile uint32_t arrival[SYMM_RANKS_MAX];
+	volatile uint32_t missing;
+	volatile uint32_t algorithm;
+};
+
+enum ended { ENDED_NOT = 0, ENDED_FINISHED = 1, ENDED_LEFT = 2 };
+#define ARRIVAL_NONE UINT32_MAX
+
+SYMM_INLINE uint32_t lane_id(void)
+{
+	return threadIdx.x % 32;
+}
+
+SYMM_INLINE void fence_block(void)
+{
+	asm volatile("fence.acq_rel.cta;" : : : "memory");
+}
+
+/* symm_flag_of() without its division: modulo 2^32 - 1 the halves add up. */
+SYMM_INLINE uint32_t flag_of(uint64_t turn)
+{
+	uint64_t sum = (turn >> 32) + (uint32_t)turn;
+
+	sum = (sum >> 32) + (uint32_t)sum;
+	return sum == UINT32_MAX ? 1 : (uint32_t)sum + 1;
+}
+
+SYMM_INLINE uint32_t parity_of(uint64_t turn)
+{
+	return (uint32_t)turn & 1;
+}
+
+/* The pass that the call belongs to; 0: none. */
+SYMM_INLINE uint64_t open_pass(const struct block_words &block)
+{
+	return block.open ? block.pass : 0;
+}
+
+/* The d-th peer after this rank, 1 <= d < nranks: so that not all push to the same one at once. */
+SYMM_INLINE uint32_t peer_after(const struct symm_call &call, uint32_t d)
+{
+	uint32_t peer = call.rank + d;
+
+	return peer >= call.nranks ? peer - call.nranks : peer;
+}
+
+SYMM_INLINE char *region_of(const struct symm_call &call, uint32_t rank)
+{
+	return call.region + rank * call.layout.stride;
+}
+
+/* The word that `writer` stores for `block` among headers or results_ready, at `area`, in the
+ * region at `region`. */
+SYMM_INLINE uint64_t *word_of(char *region, uint64_t area, uint32_t parity, uint32_t block,
+			      uint32_t writer)
+{
+	return (uint64_t *)(region + area) +
+	       ((parity * SYMM_BLOCKS_MAX + block) * SYMM_RANKS_MAX + writer);
+}
+
+/* The sum over a warp in every lane, by the warp's own adder, limb by limb. 32 limbs of 22
+ * bits do not overflow 32 bits; the highest has 20 bits and may wrap, as the whole does. */
+SYMM_INLINE uint64_t warp_digest(uint64_t value)
+{
+	const uint32_t limb = (1u << 22) - 1;
+	uint64_t low = __reduce_add_sync(~0u, (uint32_t)value & limb);
+	uint64_t middle = __reduce_add_sync(~0u, (uint32_t)(value >> 22) & limb);
+	uint64_t high = __reduce_add_sync(~0u, (uint32_t)(value >> 44));
+
+	return low + (middle << 22) + (high << 44);
+}
+
+#endif /* BELAY_KERNELS_SYMM_CALL_CUH */

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two-shot on the full wire: rank q owns the q-th slice. Every rank pushes the slices to their
+ * owners; an owner reduces its slice and pushes the result to all. Both halves carry their own
+ * flags, so that no barrier stands between them.
+ *
+ * A thread has the same packets of every slice in all three steps. So each element is read by the
+ * thread that writes it later (send and recv may be one buffer), and what block b of one rank sends
+ * is what block b of another one waits for.
+ */
+#ifndef BELAY_KERNELS_TWO_SHOT_CUH
+#define BELAY_KERNELS_TWO_SHOT_CUH
+
+#include "kernels/call_run.cuh"
+#include "kernels/rank_batch.cuh"
+
+enum { WIRE_WORDS = form_wire::WORDS };
+
+/* Packet j of rank q's slice, counted from the turn's beginning. Past the end where the last slices
+ * are shorter. */
+SYMM_INLINE uint32_t slice_packet(const struct symm_call &call, uint32_t q, uint32_t j)
+{
+	return q * call.slice_packets + j;
+}
+
+/* Packets in rank q's slice. */
+SYMM_INLINE uint32_t slice_end(const struct symm_call &call, uint32_t q)
+{
+	uint32_t begin = q * call.slice_packets, all = call.packets[1];
+
+	return begin >= all ? 0 : min(all - begin, call.slice_packets);
+}
+
+SYMM_INLINE struct slots input_slots(const struct symm_call &call, char *region, uint32_t parity)
+{
+	return slots_in(call, region, call.layout.inputs, call.layout.slice_bytes, parity);
+}
+
+SYMM_INLINE struct slots result_slots(const struct symm_call &call, char *region, uint32_t parity)
+{
+	return slots_in(call, region, call.layout.results, call.layout.slice_bytes, parity);
+}
+
+/* Puts a packet of the input into the retained copy. */
+SYMM_INLINE void retain(const struct symm_call &call, uint32_t parity, uint32_t packet,
+			const uint32_t (&data)[WIRE_WORDS])
+{
+	store_whole<WIRE_WORDS>(retained_packet<WIRE_WORDS>(call, parity, packet), data);
+}
+
+/* The result's packet j of the own slice, to all peers. A fault that spoils data spoils it here,
+ * where the own output differs from what the peers get. */
+template <int N>
+SYMM_INLINE void push_result(const struct symm_call &call, const struct block_words &block,
+			     uint32_t parity, uint32_t j, const uint32_t (&data)[WIRE_WORDS])
+{
+	struct symm_words words = {{data[0], data[1], data[2], data[3]}};
+
+	if (call.nfaults != 0) {
+		if (fault_spoils(block, SYMM_FAULT_DROP))
+			return;
+		if (fault_spoils(block, SYMM_FAULT_CORRUPT) && j == 0)
+			words.word[0] ^= 1u << 6;
+	}
+#pragma unroll
+	for (uint32_t d = 1; d < nranks_of<N>(call); d++)
+		store_words(result_slots(call, region_of(call, peer_after(call, d)), parity)
+				    .at(call.rank, j),
+			    words);
+}
+
+/* The second half: the other owners' results, from the own region into the output. BATCH packets a
+ * time of SOURCES owners each. False: told to leave. */
+template <int N>
+SYMM_INLINE bool gather_results(const struct symm_call &call, struct block_words &block,
+				uint32_t parity, uint64_t *digest)
+{
+	enum { OWNERS = N != 0 ? N - 1 : 1 };
+	const form_wire form(block);
+	const struct slots from = result_slots(call, call.own, parity);
+	uint32_t step = gridDim.x * call.workers;
+	struct symm_words words[OWNERS];
+	uint32_t data[WIRE_WORDS];
+
+	for (uint32_t j = blockIdx.x * call.workers + threadIdx.x; j < call.slice_packets;
+	     j += step)
+		for (uint32_t d = 1; d < nranks_of<N>(call); d += OWNERS) {
+			auto owner = [&](uint32_t k) { return peer_after(call, d + k); };
+			auto at = [&](uint32_t k) { return from.at(owner(k), j); };
+
+#pragma unroll
+			for (uint32_t k = 0; k < OWNERS; k++)
+				words[k] = j < slice_end(call, owner(k)) ? load_words(at(k))
+									 : symm_words{{0, 0, 0, 0}};
+			if (!poll(block, form, PHASE_RESULTS, words, at, owner))
+				return false;
+#pragma unroll
+			for (uint32_t k = 0; k < OWNERS; k++) {
+				if (j >= slice_end(call, owner(k)))
+					continue;
+				form_wire::unpack(words[k], data);
+				store_output_packet<WIRE_WORDS>(
+					call, slice_packet(call, owner(k), j), data);
+				*digest += packet_digest<WIRE_WORDS>(data);
+				reset_slot(at(k));
+			}
+		}
+	return true;
+}
+
+/* In a turn with a fault before or in the sending: staged first and whole, then pushed. */
+static __device__ __noinline__ void two_shot_send_faulted(const struct symm_call &call,
+							  const struct block_words &block)
+{
+	const form_wire form(block);
+	uint32_t parity = parity_of(block.turn);
+	uint32_t first = blockIdx.x * call.workers + threadIdx.x;
+	uint32_t step = gridDim.x * call.workers;
+	uint32_t data[WIRE_WORDS];
+
+	fault_point(call, block, SYMM_AT_STAGE);
+	for (uint32_t q = 0; q < call.nranks; q++)
+		for (uint32_t j = first; j < slice_end(call, q); j += step) {
+			load_input_packet<WIRE_WORDS>(call, slice_packet(call, q, j), data);
+			retain(call, parity, slice_packet(call, q, j), data);
+		}
+	__syncwarp();
+	if (fault_splits(call, block)) {
+		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
+		fault_point(call, block, SYMM_AT_PUSH);
+	}
+	for (uint32_t d = 1; d < call.nranks && !fault_spoils(block, SYMM_FAULT_DROP); d++) {
+		uint32_t q = peer_after(call, d);
+		struct slots to = input_slots(call, region_of(call, q), parity);
+
+		for (uint32_t j = first; j < slice_end(call, q); j += step) {
+			load_input_packet<WIRE_WORDS>(call, slice_packet(call, q, j), data);
+			store_words(to.at(call.rank, j), form.pack(data));
+		}
+	}
+	__syncwarp();
+	if (fault_splits(call, block))
+		barrier_arrive<BARRIER_PUSHED>(call.workers + 32);
+	else
+		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
+}
+
+template <int DTYPE, int N> struct two_shot {
+	enum { TYPE = DTYPE, WORDS = WIRE_WORDS, SLICES = N != 0 ? N : 1, PULL = 0 };
+	typedef rank_batch<DTYPE, N, form_wire, 1> batch_type;
+
+	uint32_t first, step;
+	/* The first packet of each slice, the own slice at 0, then by distance; N = 0: own only. */
+	uint32_t kept[SLICES][WORDS];
+
+	__device__ __forceinline__ void load_slices(const struct symm_call &call, uint32_t j,
+						    uint32_t (&ret_data)[SLICES][WORDS]) const
+	{
+#pragma unroll
+		for (uint32_t d = 0; d < SLICES; d++) {
+			uint32_t q = d == 0 ? call.rank : peer_after(call, d);
+
+			load_input_packet<WORDS>(call, slice_packet(call, q, j), ret_data[d]);
+		}
+	}
+
+	__device__ __forceinline__ void begin(const struct symm_call &call)
+	{
+		first = blockIdx.x * call.workers + threadIdx.x;
+		step = gridDim.x * call.workers;
+		load_slices(call, first, kept);
+	}
+
+	__device__ __forceinline__ void send_packet(const struct symm_call &call,
+						    const form_wire &form, uint32_t parity,
+						    uint32_t q, uint32_t j,
+						    const uint32_t (&data)[WORDS]) const
+	{
+		if (j >= slice_end(call, q))
+			return;
+		if (q != call.rank)
+			store_words(input_slots(call, region_of(call, q), parity).at(call.rank, j),
+				    form.pack(data));
+		retain(call, parity, slice_packet(call, q, j), data);
+	}
+
+	/* N = 0: slices that were not loaded together. */
+	__device__ __forceinline__ void send_others(const struct symm_call &call,
+						    const form_wire &form, uint32_t parity,
+						    uint32_t j) const
+	{
+		uint32_t data[WORDS];
+
+		for (uint32_t d = 1; d < call.nranks; d++) {
+			uint32_t q = peer_after(call, d);
+
+			load_input_packet<WORDS>(call, slice_packet(call, q, j), data);
+			send_packet(call, form, parity, q, j, data);
+		}
+	}
+
+	__device__ __forceinline__ void send(const struct symm_call &call, const form_wire &form,
+					     uint32_t parity) const
+	{
+		uint32_t data[SLICES][WORDS];
+
+		copy_batch(kept, data);
+		for (uint32_t j = first; j < call.slice_packets;) {
+			/* The own slice last: nobody waits for it but this thread. */
+#pragma unroll
+			for (uint32_t d = 1; d < SLICES; d++)
+				send_packet(call, form, parity, peer_after(call, d), j, data[d]);
+			if (N == 0)
+				send_others(call, form, parity, j);
+			send_packet(call, form, parity, call.rank, j, data[0]);
+			j += step;
+			if (j < call.slice_packets)
+				load_slices(call, j, data);
+		}
+	}
+
+	/* Packet j of the own input's own slice: kept, or from the retained copy. */
+	__device__ __forceinline__ void own_packet(const struct symm_call &call, uint32_t parity,
+						   uint32_t j, uint32_t (&ret_data)[1][WORDS]) const
+	{
+		if (j != first) {
+			load_whole<WORDS>(retained_packet<WORDS>(call, parity,
+								 slice_packet(call, call.rank, j)),
+					  ret_data[0]);
+			return;
+		}
+#pragma unroll
+		for (uint32_t w = 0; w < WORDS; w++)
+			ret_data[0][w] = kept[0][w];
+	}
+
+	/* M1 holds for results too: none leaves before `verified`. False: left. */
+	__device__ __forceinline__ bool reduce(const struct symm_call &call,
+					       struct block_words &block, const form_wire &form,
+					       uint32_t parity, uint64_t *digest) const
+	{
+		struct slots from = input_slots(call, call.own, parity);
+		uint32_t end = slice_end(call, call.rank);
+		uint32_t own[1][WORDS], data[WORDS];
+		batch_type batch;
+
+		for (uint32_t j = first; j < end; j += step) {
+			own_packet(call, parity, j, own);
+			if (!batch.receive(call, block, form, from, packet_range{j, step, end},
+					   own) ||
+			    !wait_verified(block))
+				return false;
+			fault_point(call, block, SYMM_AT_REDUCE);
+			batch.sum[0].finish(data);
+			push_result<N>(call, block, parity, j, data);
+			store_output_packet<WORDS>(call, slice_packet(call, call.rank, j), data);
+			*digest += packet_digest<WORDS>(data);
+			reset_slots<N>(call, from, j);
+		}
+		return true;
+	}
+
+	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &call,
+								  const struct block_words &)
+	{
+		return clerk_work{false, true, false, 0};
+	}
+
+	/* False: left. */
+	__device__ __forceinline__ bool run(const struct symm_call &call, struct block_words &block,
+					    uint64_t *digest) const
+	{
+		const form_wire form(block);
+		uint32_t parity = parity_of(block.turn);
+		bool finished;
+
+		if (fault_sending(call, block)) {
+			two_shot_send_faulted(call, block);
+		} else {
+			send(call, form, parity);
+			__syncwarp();
+			barrier_arrive<BARRIER_STAGED>(call.workers + 32);
+		}
+		fault_point(call, block, SYMM_AT_WAIT);
+		finished = reduce(call, block, form, parity, digest);
+		__syncwarp();
+		barrier_arrive<BARRIER_RESULTS>(call.workers + 32);
+		/* A thread whose own slice is shorter has not asked yet. */
+		return finished && wait_verified(block) &&
+		       gather_results<N>(call, block, parity, digest);
+	}
+};
+
+#endif /* BELAY_KERNELS_TWO_SHOT_CUH */
