@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of PyTorch's allreduces, taken as belay-bench --graph takes its own.
+
+The three symmetric-memory algorithms (one_shot, one_shot_copy, two_shot) and NCCL's: CALLS of them in one
+CUDA graph, two replays in a row of which the second is timed by events, REPLAYS times; the time of a call is
+that of its slowest rank. Prints one JSON document: rows of bytes, algorithm, min_us, p50_us, p99_us, checked.
+
+usage: torch_symm.py --ranks N [--sizes LIST] [--calls 122] [--replays 50] [--algorithms LIST]
+
+Ranks R are on GPU R modulo the number of GPUs. Several on one GPU need MPS.
+"""
+import argparse
+import datetime
+import json
+import os
+import socket
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+SYMMETRIC = ("one_shot", "one_shot_copy", "two_shot")
+
+
+def size_of(text):
+    units = {"K": 1 << 10, "M": 1 << 20}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+
+
+def separate_hosts(rank):
+    """NCCL joins ranks that share a GPU only if each claims a host of its own."""
+    os.environ.setdefault("NCCL_HOSTID", f"torch-symm-{rank}")
+    for name, value in (
+        ("NCCL_SOCKET_IFNAME", "lo"),
+        ("NCCL_P2P_DISABLE", "1"),
+        ("NCCL_SHM_DISABLE", "1"),
+        ("NCCL_IB_DISABLE", "1"),
+    ):
+        os.environ.setdefault(name, value)
+
+
+def enable_symmetric(group_name):
+    """Older versions want it; newer ones have it enabled, or the function not any more."""
+    import torch.distributed._symmetric_memory as symmetric
+
+    try:
+        symmetric.enable_symm_mem_for_group(group_name)
+    except (AttributeError, RuntimeError):
+        pass
+
+
+class Calls:
+    """One algorithm at one size: what it reads, how it is called, where its result stands."""
+
+    def __init__(self, algorithm, nbytes, rank, nranks, group):
+        self.algorithm = algorithm
+        self.group = group
+        device = torch.device("cuda", torch.cuda.current_device())
+        generator = torch.Generator(device="cpu").manual_seed(nbytes)
+        # Small whole numbers: their sum is exact in every order, so that it can be checked.
+        parts = torch.randint(-3, 4, (nranks, nbytes // 2), generator=generator)
+        self.wanted = parts.sum(0).to(torch.bfloat16).to(device)
+        self.input = parts[rank].to(torch.bfloat16).to(device)
+        if algorithm == "nccl":
+            self.buffer = torch.empty_like(self.input)
+        else:
+            import torch.distributed._symmetric_memory as symmetric
+
+            self.buffer = symmetric.empty(nbytes // 2, dtype=torch.bfloat16, device=device)
+            symmetric.rendezvous(self.buffer, group.group_name)
+        self.result = self.buffer
+
+    def refill(self):
+        self.buffer.copy_(self.input)
+
+    def call(self):
+        name = self.group.group_name
+        ops = torch.ops.symm_mem
+        if self.algorithm == "nccl":
+            dist.all_reduce(self.buffer, group=self.group)
+        elif self.algorithm == "one_shot":
+            self.result = ops.one_shot_all_reduce(self.buffer, "sum", name)
+        elif self.algorithm == "one_shot_copy":
+            self.result = ops.one_shot_all_reduce_copy(self.buffer, self.input, "sum", name)
+        else:
+            ops.two_shot_all_reduce_(self.buffer, "sum", name)
+
+    def is_right(self):
+        """One call, eagerly; those of a graph that work in place sum up and up."""
+        self.refill()
+        torch.cuda.synchronize()
+        self.call()
+        torch.cuda.synchronize()
+        return bool(torch.equal(self.result, self.wanted))
+
+
+def capture(calls, count, stream):
+    graph = torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            calls.call()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(count):
+            calls.call()
+    return graph
+
+
+def time_replays(calls, graph, stream, replays, count, control):
+    times = []
+    begin = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+    for _ in range(replays):
+        calls.refill()
+        torch.cuda.synchronize()
+        dist.barrier(group=control)
+        with torch.cuda.stream(stream):
+            graph.replay()
+            begin.record()
+            graph.replay()
+            end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3 / count)
+    return times
+
+
+def slowest(times, control, rank, nranks):
+    """Of each replay, on rank 0."""
+    of_ranks = [None] * nranks if rank == 0 else None
+    dist.gather_object(times, of_ranks, dst=0, group=control)
+    return [max(one) for one in zip(*of_ranks)] if rank == 0 else []
+
+
+def measure(algorithm, nbytes, rank, options, control, groups):
+    group = groups["nccl"] if algorithm == "nccl" else control
+    calls = Calls(algorithm, nbytes, rank, options.ranks, group)
+    dist.barrier(group=control)
+    right = calls.is_right()
+    dist.barrier(group=control)
+    stream = torch.cuda.Stream()
+    graph = capture(calls, options.calls, stream)
+    times = time_replays(calls, graph, stream, options.replays, options.calls, control)
+    all_right = [None] * options.ranks
+    dist.all_gather_object(all_right, right, group=control)
+    times = sorted(slowest(times, control, rank, options.ranks))
+    if rank:
+        return None
+    return {
+        "bytes": nbytes,
+        "algorithm": algorithm,
+        "min_us": round(times[0], 3),
+        "p50_us": round(times[(len(times) - 1) // 2], 3),
+        "p99_us": round(times[min(len(times) - 1, len(times) * 99 // 100)], 3),
+        "checked": all(all_right),
+    }
+
+
+def join(rank, options, rendezvous):
+    os.environ["TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES"] = "1"
+    devices = torch.cuda.device_count()
+    torch.cuda.set_device(rank % devices)
+    if options.ranks > devices:
+        separate_hosts(rank)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{rendezvous}",
+        rank=rank,
+        world_size=options.ranks,
+        timeout=datetime.timedelta(seconds=60),
+    )
+    if any(name in SYMMETRIC for name in options.algorithms):
+        enable_symmetric(dist.group.WORLD.group_name)
+    groups = {}
+    if "nccl" in options.algorithms:
+        groups["nccl"] = dist.new_group(backend="nccl")
+    return dist.group.WORLD, groups
+
+
+def be_rank(rank, options, rendezvous):
+    control, groups = join(rank, options, rendezvous)
+    rows = []
+    for nbytes in options.sizes:
+        for algorithm in options.algorithms:
+            try:
+                row = measure(algorithm, nbytes, rank, options, control, groups)
+            except (RuntimeError, AttributeError, NotImplementedError) as error:
+                # All ranks fail alike: an algorithm that this PyTorch or machine has not.
+                row = {"bytes": nbytes, "algorithm": algorithm, "error": str(error)[:200]}
+            rows.append(row)
+    if rank == 0:
+        print(json.dumps({"torch": torch.__version__, "ranks": options.ranks, "rows": rows}), flush=True)
+    dist.barrier(group=control)
+    os._exit(0)  # communicators of ranks on one GPU may hang in their destruction
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--sizes", default="14336,112K,256K,1M,2M")
+    parser.add_argument("--calls", type=int, default=122)
+    parser.add_argument("--replays", type=int, default=50)
+    parser.add_argument("--algorithms", default=",".join(SYMMETRIC))
+    options = parser.parse_args()
+    options.sizes = [size_of(text) for text in options.sizes.split(",")]
+    options.algorithms = options.algorithms.split(",")
+    if not torch.cuda.is_available():
+        print("torch_symm.py: no GPU is here", file=sys.stderr)
+        return 77
+    with tempfile.TemporaryDirectory(prefix=socket.gethostname()) as folder:
+        mp.spawn(be_rank, (options, os.path.join(folder, "meet")), nprocs=options.ranks, join=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
