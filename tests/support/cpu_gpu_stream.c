@@ -395,13 +395,24 @@ int cpu_gpu_enqueue(struct CUstream_st *given, const struct cpu_gpu_kernel *kern
 /* ---- capture and graphs ------------------------------------------------------------------------
  */
 
+/* The legacy default stream cannot be captured; while another is, CUDA gives no answer. */
+static enum gpu_capture capture_of_legacy(void)
+{
+	enum gpu_capture state;
+
+	pthread_mutex_lock(&streams.lock);
+	state = streams.capturing ? GPU_CAPTURE_BROKEN : GPU_NOT_CAPTURING;
+	pthread_mutex_unlock(&streams.lock);
+	return state;
+}
+
 enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id)
 {
 	enum gpu_capture state = GPU_NOT_CAPTURING;
 
 	(void)cpu_gpu_enter("gpu_stream_capture");
 	if (!stream)
-		return state; /* the legacy default stream cannot be captured */
+		return capture_of_legacy();
 	pthread_mutex_lock(&stream->lock);
 	if (stream->graph) {
 		state = stream->broken ? GPU_CAPTURE_BROKEN : GPU_CAPTURING;
