@@ -170,6 +170,33 @@ START_TEST(auto_takes_the_device_of_the_current_context)
 }
 END_TEST
 
+static void start_as_a_thread(struct rank_seat *seat)
+{
+	seat->config.device = "0";
+	seat->config.paths = NO_NCCL;
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	if (!seat->comm)
+		return;
+	RANK_EXPECT(seat, seat->comm->path->id == BELAY_PATH_SYMM);
+	RANK_EXPECT(seat, seat->comm->device->sharing == 3);
+	RANK_EXPECT(seat, !seat->comm->device->table.programmatic);
+	rank_destroy(seat);
+	/* Whoever is last finds nothing. */
+	rank_announce(seat, 0);
+	RANK_EXPECT(seat, rank_await(seat, 0, 3));
+	expect_nothing_left(seat);
+}
+
+START_TEST(ranks_may_be_threads_of_one_process)
+{
+	struct rank_group group;
+
+	rank_group_run(
+		&(struct rank_spec){.nranks = 3, .scenario = start_as_a_thread, .threads = true},
+		&group);
+}
+END_TEST
+
 #define CYCLES 25
 
 static void start_again_and_again(struct rank_seat *seat)
@@ -226,6 +253,7 @@ static Suite *suite(void)
 			    (int)(sizeof(starts) / sizeof(starts[0])));
 	tcase_add_test(tests, four_ranks_on_two_devices_share_all_regions);
 	tcase_add_test(tests, auto_takes_the_device_of_the_current_context);
+	tcase_add_test(tests, ranks_may_be_threads_of_one_process);
 	tcase_add_test(tests, starting_again_and_again_leaves_nothing);
 	tcase_add_test(tests, more_ranks_than_kernels_know_are_refused);
 	suite_add_tcase(suite, tests);
