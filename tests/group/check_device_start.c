@@ -170,6 +170,51 @@ START_TEST(auto_takes_the_device_of_the_current_context)
 }
 END_TEST
 
+/* Steps at which fault injection looks, after the five of the joining: facts, two barriers of the
+ * self-test, the agreement, the end. */
+#define STEP_FIRST 5
+#define STEPS	   5
+
+struct death {
+	int rank, step;
+};
+
+static void start_beside_a_death(struct rank_seat *seat)
+{
+	const struct death *death = seat->plan;
+	char fault[80];
+	int status;
+
+	snprintf(fault, sizeof(fault), "rank=%d,seq=%d,kind=kill,at=handshake", death->rank,
+		 death->step);
+	seat->config.device = "0";
+	seat->config.paths = NO_NCCL;
+	seat->config.fault = fault;
+	status = rank_create(seat, 0);
+	/* Who was released from the last barrier before rank 0 died has a communicator with a dead
+	 * rank in it. */
+	RANK_EXPECT(seat,
+		    status == BELAY_E_START_TIMEOUT || (status == 0 && death->rank == 0 &&
+							death->step == STEP_FIRST + STEPS - 1));
+	if (seat->comm)
+		rank_destroy(seat);
+	expect_nothing_left(seat);
+}
+
+START_TEST(a_rank_that_dies_in_the_start_ends_it_for_all)
+{
+	struct death death = {.rank = _i / STEPS, .step = STEP_FIRST + _i % STEPS};
+	struct rank_group group;
+
+	rank_group_run(&(struct rank_spec){.nranks = 3,
+					   .scenario = start_beside_a_death,
+					   .plan = &death,
+					   .cap_ms = 20000},
+		       &group);
+	ck_assert_uint_eq(rank_group_alive(&group), 7u & ~(1u << death.rank));
+}
+END_TEST
+
 static void start_as_a_thread(struct rank_seat *seat)
 {
 	seat->config.device = "0";
@@ -253,6 +298,7 @@ static Suite *suite(void)
 			    (int)(sizeof(starts) / sizeof(starts[0])));
 	tcase_add_test(tests, four_ranks_on_two_devices_share_all_regions);
 	tcase_add_test(tests, auto_takes_the_device_of_the_current_context);
+	tcase_add_loop_test(tests, a_rank_that_dies_in_the_start_ends_it_for_all, 0, 2 * STEPS);
 	tcase_add_test(tests, ranks_may_be_threads_of_one_process);
 	tcase_add_test(tests, starting_again_and_again_leaves_nothing);
 	tcase_add_test(tests, more_ranks_than_kernels_know_are_refused);
