@@ -361,7 +361,7 @@ bool algorithm_takes(const struct kernel_ranks *ranks, unsigned algorithm, int d
 	}
 }
 
-static unsigned blocks_that_fit(const struct kernel_ranks *ranks, uint16_t threads)
+unsigned blocks_that_fit(const struct kernel_ranks *ranks, uint16_t threads)
 {
 	int per_sm = 0;
 	unsigned blocks;
