@@ -21,18 +21,19 @@ struct clerk_work {
  * The header words (M1), lane q to peer q. In pull variants they also say that this block's inputs
  * stand in the retained copy: contract [PULLED], call_gate.cuh.
  */
-SYMM_INLINE void send_headers(const struct symm_call &call, const struct block_words &block)
+SYMM_INLINE void send_headers(const struct symm_call &call, const struct block_words &block,
+			      const struct turn_facts &facts, uint64_t header)
 {
-	uint32_t flag = block.flag, lane = lane_id();
+	uint32_t lane = lane_id();
 
 	if (call.nfaults != 0 && fault_spoils(block, SYMM_FAULT_DROP))
 		return;
 	if (call.nfaults != 0 && fault_spoils(block, SYMM_FAULT_FLAG))
-		flag = fault_flag(block);
+		header = (uint64_t)fault_flag(block) << 32 | (uint32_t)header;
 	if (lane < call.nranks && lane != call.rank)
 		store_relaxed(word_of(region_of(call, lane), call.layout.headers,
-				      parity_of(block.turn), blockIdx.x, call.rank),
-			      (uint64_t)flag << 32 | block.signature);
+				      parity_of(facts.turn), blockIdx.x, call.rank),
+			      header);
 }
 
 /*
@@ -52,7 +53,7 @@ SYMM_INLINE void describe(const struct symm_call &call, const struct block_words
 	if (lane_id() == 1)
 		store_pair(to + 16, open_pass(block), block.turn + call.turns_after);
 	if (lane_id() == 2)
-		store_pair(to + 32, (uint64_t)block.signature << 32 | block.index, kinds);
+		store_pair(to + 32, header_of(call, block, block) << 32 | block.index, kinds);
 }
 
 /*
@@ -101,7 +102,7 @@ SYMM_INLINE void post_staged(const struct symm_call &call, struct block_words &b
 {
 	uint32_t parity = parity_of(block.turn);
 
-	block.staged_ticks = (uint32_t)(ticks_now() - block.start);
+	block.staged_ticks = (uint32_t)elapsed(block);
 	fence_gpu();
 	store_relaxed((uint64_t *)(call.own + call.layout.block_staged) +
 			      (parity * SYMM_BLOCKS_MAX + blockIdx.x),
@@ -131,7 +132,7 @@ static __device__ __noinline__ void vouch_for_inputs(const struct symm_call &cal
 {
 	fence_system();
 	__syncwarp();
-	send_headers(call, block);
+	send_headers(call, block, block, header_of(call, block, block));
 }
 
 /* Pull, results by flags: likewise, contract [HANDED ON] in pull.cuh. */

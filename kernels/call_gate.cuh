@@ -30,50 +30,62 @@ struct gate_view {
 
 /* The lane's rank, as far as it has come. */
 struct gate_lane {
-	bool here;    /* its header is; true where there is none to wait for */
-	bool differs; /* ... and says something else than this rank's (M1) */
+	uint64_t header; /* what it ought to say: what this rank says */
+	bool here;	 /* its header is; true where there is none to wait for */
+	bool differs;	 /* ... and says something else (M1) */
 };
 
-static __device__ __noinline__ void post_mismatch(const struct symm_call &call,
-						  const struct block_words &block)
+static __device__ __noinline__ void post_mismatch(const struct symm_call &call, uint64_t turn)
 {
-	store_relaxed(&call.posts->mismatch, block.turn << 8 | lane_id());
+	store_relaxed(&call.posts->mismatch, turn << 8 | lane_id());
 }
 
-/* Any other word than one with this turn's flag is nothing (R5). */
-SYMM_INLINE void look_at_header(const struct symm_call &call, struct block_words &block, bool pull,
-				struct gate_lane *lane)
+/* True when the header is here, and then never asked again. Any other word than one with this
+ * turn's flag is nothing (R5). */
+SYMM_INLINE bool look_at_header(const struct symm_call &call, const struct turn_facts &facts,
+				bool pull, struct gate_lane *lane)
 {
-	const uint64_t *at = word_of(call.own, call.layout.headers, parity_of(block.turn),
+	const uint64_t *at = word_of(call.own, call.layout.headers, parity_of(facts.turn),
 				     blockIdx.x, lane_id());
 	uint64_t word = pull ? load_acquire(at) /* [PULLED] (2) */ : load_relaxed(at);
 
-	if (word >> 32 != block.flag)
-		return;
+	if (word >> 32 != facts.flag)
+		return false;
 	lane->here = true;
-	block.arrival[lane_id()] = (uint32_t)(ticks_now() - block.start);
-	if ((uint32_t)word != block.signature) {
-		lane->differs = true;
-		post_mismatch(call, block);
-	}
+	lane->differs = word != lane->header;
+	return true;
+}
+
+/* What the workers do not wait for. */
+SYMM_INLINE void note_header(const struct symm_call &call, struct block_words &block,
+			     const struct turn_facts &facts, const struct gate_lane &lane)
+{
+	block.arrival[lane_id()] = (uint32_t)elapsed(facts);
+	if (lane.differs)
+		post_mismatch(call, facts.turn);
 }
 
 /* The whole warp looks. */
 SYMM_INLINE struct gate_view gate_look(const struct symm_call &call, struct block_words &block,
-				       bool pull, struct gate_lane *lane)
+				       const struct turn_facts &facts, bool pull,
+				       struct gate_lane *lane)
 {
 	struct gate_view view = {block.verified != 0, false, false};
+	bool came = false;
 	uint32_t ended;
 
 	if (!view.verified) {
 		if (!lane->here)
-			look_at_header(call, block, pull, lane);
+			came = look_at_header(call, facts, pull, lane);
 		view.verified = __all_sync(~0u, lane->here && !lane->differs);
 		if (view.verified) {
-			__syncwarp();
-			fence_block(); /* [PULLED] (3) */
+			if (pull)
+				fence_block(); /* [PULLED] (3) */
 			block.verified = 1;
 		}
+		if (came)
+			note_header(call, block, facts, *lane);
+		__syncwarp();
 	}
 	ended = lane_id() < call.warps ? block.ended[lane_id()] : ENDED_FINISHED;
 	view.finished = __all_sync(~0u, ended == ENDED_FINISHED);
@@ -85,45 +97,45 @@ SYMM_INLINE struct gate_view gate_look(const struct symm_call &call, struct bloc
  */
 
 /* The lines of this block and of those that a larger grid would have (P4). */
-SYMM_INLINE void write_lines(const struct symm_call &call, const struct block_words &block)
+SYMM_INLINE void write_lines(const struct symm_call &call, const struct turn_facts &facts)
 {
-	uint32_t index = block.open ? block.index + 1 : 0;
+	uint32_t index = facts.open ? facts.index + 1 : 0;
 
 	for (uint32_t b = blockIdx.x + lane_id() * gridDim.x; b < SYMM_BLOCKS_MAX;
 	     b += 32 * gridDim.x) {
 		struct symm_line *line = &call.state->line[b];
 
-		store_pair(line, block.turn, block.seq);
-		store_pair(&line->pass, block.pass, (uint64_t)block.open << 32 | index);
+		store_pair(line, facts.turn, facts.seq);
+		store_pair(&line->pass, facts.pass, (uint64_t)facts.open << 32 | index);
 	}
 }
 
 /* Word `lane` of the record. Arrivals of ranks 2k and 2k + 1 make word 10 + k. */
 SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct block_words &block,
-				 uint32_t lane)
+				 const struct turn_facts &facts, uint64_t header, uint32_t lane)
 {
-	uint32_t duration = (uint32_t)(ticks_now() - block.start);
+	uint32_t duration = (uint32_t)elapsed(facts);
 	uint32_t rank = lane >= 10 && lane < 18 ? 2 * (lane - 10) : 0;
 	uint64_t arrivals = (uint64_t)block.arrival[rank + 1] << 32 | block.arrival[rank];
 
 	switch (lane) {
 	case 0:
 	case 31:
-		return block.turn;
+		return facts.turn;
 	case 1:
-		return block.seq;
+		return facts.seq;
 	case 2:
-		return open_pass(block);
+		return open_pass(facts);
 	case 3:
 		return call.call_count;
 	case 4:
-		return block.turn + call.turns_after;
+		return facts.turn + call.turns_after;
 	case 5:
-		return block.start;
+		return facts.start;
 	case 6:
 		return (uint64_t)duration << 32 | block.staged_ticks;
 	case 7:
-		return (uint64_t)block.signature << 32 | block.index;
+		return header << 32 | facts.index;
 	case 8:
 		return call.flags | (uint64_t)call.dtype << 16 | (uint64_t)call.op << 24 |
 		       (uint64_t)call.path << 32 | (uint64_t)block.algorithm << 40 |
@@ -136,11 +148,12 @@ SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct bloc
 }
 
 /* One store of the warp, 256 bytes. The reader takes a record whose both ends say its turn. */
-SYMM_INLINE void write_record(const struct symm_call &call, const struct block_words &block)
+SYMM_INLINE void write_record(const struct symm_call &call, const struct block_words &block,
+			      const struct turn_facts &facts, uint64_t header)
 {
-	uint64_t *record = (uint64_t *)&call.state->ring[block.turn % SYMM_RING_RECORDS];
+	uint64_t *record = (uint64_t *)&call.state->ring[facts.turn % SYMM_RING_RECORDS];
 
-	store_gpu(record + lane_id(), record_word(call, block, lane_id()));
+	store_gpu(record + lane_id(), record_word(call, block, facts, header, lane_id()));
 }
 
 SYMM_INLINE void post_ticket(const struct symm_call &call)
@@ -149,34 +162,36 @@ SYMM_INLINE void post_ticket(const struct symm_call &call)
 		store_relaxed(&call.posts->ticket, call.ticket);
 }
 
-SYMM_INLINE void post_block(const struct symm_call &call, const struct block_words &block,
+SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_facts &facts,
 			    uint32_t state)
 {
 	if (lane_id() == 0)
 		store_relaxed(&call.posts->block[blockIdx.x],
-			      SYMM_BLOCK_WORD(block.turn, gridDim.x, state));
+			      SYMM_BLOCK_WORD(facts.turn, gridDim.x, state));
 }
 
 /* The output's digest: the sum over blocks of what their workers stored. */
-SYMM_INLINE void add_digest(const struct symm_call &call, const struct block_words &block)
+SYMM_INLINE void add_digest(const struct symm_call &call, const struct block_words &block,
+			    const struct turn_facts &facts)
 {
 	uint64_t part = lane_id() < call.warps ? block.digest[lane_id()] : 0;
 
 	part = warp_digest(part);
 	if (lane_id() == 0)
-		add_gpu(&call.state->digest[block.turn % SYMM_RING_RECORDS], part);
+		add_gpu(&call.state->digest[facts.turn % SYMM_RING_RECORDS], part);
 }
 
-/* All worker warps have finished: the block's output stands ([BLOCK]; for others when the kernel
- * has ended). */
-SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block)
+/* All worker warps have finished: the block's output stands, for this block; for others when the
+ * kernel has ended (P2: the post is a hint). */
+SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block,
+			  const struct turn_facts &facts, uint64_t header)
 {
-	fence_block();
-	post_block(call, block, SYMM_BLOCK_DONE);
-	write_lines(call, block);
-	add_digest(call, block);
+	post_block(call, facts, SYMM_BLOCK_DONE);
+	write_lines(call, facts);
+	fence_block(); /* [BLOCK]: `ended`, then the digests */
+	add_digest(call, block, facts);
 	if (blockIdx.x == 0) {
-		write_record(call, block);
+		write_record(call, block, facts, header);
 		post_ticket(call);
 	}
 }

@@ -43,65 +43,37 @@ SYMM_INLINE bool wait_verified(const struct block_words &block)
 	return true;
 }
 
-SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &block, bool pull)
+SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &block,
+			  const struct turn_facts &facts, bool pull)
 {
-	struct gate_lane lane = {lane_id() >= call.nranks || lane_id() == call.rank, false};
-	uint64_t late_ns = block.hasty ? 0 : call.late_ns;
+	struct gate_lane lane = {header_of(call, facts, block),
+				 lane_id() >= call.nranks || lane_id() == call.rank, false};
+	uint64_t late_ns = facts.hasty ? 0 : call.late_ns;
 	int outcome = STUCK_DONE;
 	struct gate_view view;
 
 	if (!pull) {
 		fault_point(call, block, SYMM_AT_STAGE);
 		fault_point(call, block, SYMM_AT_PUSH);
-		send_headers(call, block);
+		send_headers(call, block, facts, lane.header);
 	}
 	for (uint32_t looks = 1;; looks++) {
-		view = gate_look(call, block, pull, &lane);
+		view = gate_look(call, block, facts, pull, &lane);
 		if (view.verified && view.finished)
 			break;
 		if (__any_sync(~0u, lane.differs || (looks % GATE_LOOKS == 0 &&
-						     ticks_now() - block.start > late_ns))) {
+						     elapsed(facts) > late_ns))) {
 			outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
 			break;
 		}
 	}
 	if (outcome == STUCK_DONE)
-		end_done(call, block);
+		end_done(call, block, facts, lane.header);
 	else
 		end_stuck(call, block, outcome);
 }
 
-/* The facts of the turn, by one thread: every thread of the block goes by the same ones, whatever
- * stands in the mode word a moment later. */
-SYMM_INLINE void learn_turn(const struct symm_call &call, struct block_words &block)
-{
-	const struct symm_state *state = call.state;
-	const struct symm_line *line = &state->line[blockIdx.x];
-	struct symm_pair numbers = load_pair(line);
-	struct symm_pair pass = load_pair(&line->pass);
-	struct symm_pair dirty = load_pair(state->mode.dirty);
-	struct symm_pair mode = load_pair(&state->mode.hasty); /* hasty, failed */
-	uint64_t turn = numbers.first + 1;
-
-	block.start = ticks_now();
-	block.turn = turn;
-	block.seq = numbers.second + call.first_turn;
-	block.pass = pass.first;
-	block.open = (uint32_t)(pass.second >> 32);
-	block.index = block.open ? (uint32_t)pass.second - !call.first_turn : 0;
-	block.flag = flag_of(turn);
-	/* V6. `failed` of this very turn was set by another block of this kernel, maybe just now:
-	 * not looked at, so that the same call does not begin here and there. */
-	block.failed = mode.second != 0 && mode.second < turn;
-	block.dirty = (parity_of(turn) ? dirty.second : dirty.first) + 2 == turn;
-	block.hasty = mode.first != 0;
-	block.signature = symm_signature(call.signature_base, open_pass(block), block.index);
-	block.spoil = 0;
-	if (call.nfaults != 0)
-		fault_find(call, block);
-}
-
-/* First values, by another warp than the one that waits for the line. */
+/* First values of the words that move. */
 SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &block)
 {
 	uint32_t lane = lane_id();
@@ -112,7 +84,10 @@ SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &b
 		block.arrival[lane] = lane == call.rank ? 0 : ARRIVAL_NONE;
 	if (lane <= PHASE_RESULTS)
 		block.polled[lane] = 0;
+	if (lane <= SYMM_AT_REDUCE)
+		block.fault_kind[lane] = 0;
 	if (lane == 0) {
+		block.spoil = 0;
 		block.verified = 0;
 		block.leave = 0;
 		block.missing = 0;
@@ -121,12 +96,53 @@ SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &b
 	}
 }
 
+/*
+ * The gate's entry: the facts of the turn, for every thread of the block, whatever stands in the
+ * mode word a moment later. All others wait for it; so nothing is worked out before the arrival
+ * that can be later. The same in every lane.
+ *
+ * V6: `failed` of this very turn was set by another block of this kernel, maybe just now. That is
+ * not looked at, so that a block does not begin in part.
+ */
+SYMM_INLINE struct turn_facts gate_enter(const struct symm_call &call, struct block_words &block)
+{
+	const struct symm_state *state = call.state;
+	const struct symm_line *line = &state->line[blockIdx.x];
+	uint64_t start = ticks_now();
+	struct symm_pair numbers = load_pair(line);
+	struct symm_pair dirty = load_pair(state->mode.dirty);
+	struct symm_pair mode = load_pair(&state->mode.hasty); /* hasty, failed */
+	struct symm_pair pass = load_pair(&line->pass);
+	uint64_t turn = numbers.first + 1;
+	struct turn_facts facts;
+
+	clear_words(call, block); /* while the loads are under way */
+	facts.turn = turn;
+	facts.flag = flag_of(turn);
+	facts.how = (mode.second != 0 && mode.second < turn ? TURN_FAILED : 0) |
+		    ((parity_of(turn) ? dirty.second : dirty.first) + 2 == turn ? TURN_DIRTY : 0);
+	facts.start = start;
+	facts.seq = numbers.second + call.first_turn;
+	facts.pass = pass.first;
+	facts.open = (uint32_t)(pass.second >> 32);
+	facts.index = facts.open ? (uint32_t)pass.second - !call.first_turn : 0;
+	facts.hasty = mode.first != 0;
+	if (lane_id() == 0) {
+		(struct turn_facts &)block = facts;
+		if (call.nfaults != 0)
+			fault_find(call, block);
+	}
+	__syncwarp();
+	barrier_arrive<BARRIER_ENTRY>(blockDim.x);
+	return facts;
+}
+
 /* Of pull variants, which every kernel has for dirty turns. Functions of their own: smaller, and
  * only in these may a service warp fence at system scope. */
 static __device__ __noinline__ void gate_of_pull(const struct symm_call &call,
 						 struct block_words &block)
 {
-	gate_run(call, block, true);
+	gate_run(call, block, block, true);
 }
 
 static __device__ __noinline__ void clerk_of_pull(const struct symm_call &call,
@@ -135,9 +151,10 @@ static __device__ __noinline__ void clerk_of_pull(const struct symm_call &call,
 	clerk_run(call, block, clerk_work{true, true, flagged, 0});
 }
 
+/* Of a thread that has passed the entry. `facts`: the gate's, as it knows them already. */
 template <class WORK>
 SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &block,
-			    const WORK &work)
+			    const struct turn_facts &facts, const WORK &work)
 {
 	uint32_t warp = threadIdx.x / 32;
 	uint64_t digest = 0;
@@ -150,7 +167,7 @@ SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &bl
 		if (WORK::PULL)
 			gate_of_pull(call, block);
 		else
-			gate_run(call, block, false);
+			gate_run(call, block, facts, false);
 	} else {
 		if (WORK::PULL)
 			clerk_of_pull(call, block, work.books(call, block).flagged);
@@ -162,31 +179,26 @@ SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &bl
 template <class WORK, class DIRTY> SYMM_INLINE void call_run(const struct symm_call &call)
 {
 	__shared__ struct block_words block;
-	uint32_t warp = threadIdx.x / 32;
+	struct turn_facts facts = {};
 	WORK work;
 
-	/* S6: the next kernel of the stream may come to stand here; this one goes on when the one
-	 * before has ended. */
-	launch_dependents();
+	/* S6: the kernel before has ended. Only then may the next one come to wait here: so at most
+	 * two calls stand on the device at a time, and a rescue finds room beside one that is
+	 * stuck. */
 	wait_for_kernel_before();
-	if (warp < call.warps) {
-		work.begin(call);
-	} else if (warp == call.warps) {
-		if (lane_id() <= SYMM_AT_REDUCE)
-			block.fault_kind[lane_id()] = 0;
-		__syncwarp();
-		if (lane_id() == 0)
-			learn_turn(call, block);
+	launch_dependents();
+	if (threadIdx.x / 32 == call.warps) {
+		facts = gate_enter(call, block);
 	} else {
-		clear_words(call, block);
+		if (threadIdx.x / 32 < call.warps)
+			work.begin(call);
+		barrier_wait<BARRIER_ENTRY>(blockDim.x);
+		facts.how = block.how;
 	}
-	__syncthreads();
-	if (block.failed)
-		return;
-	if (block.dirty)
+	if (facts.how == 0)
+		call_roles(call, block, facts, work);
+	else if (!(facts.how & TURN_FAILED))
 		DIRTY::run(call, block);
-	else
-		call_roles(call, block, work);
 }
 
 #endif /* BELAY_KERNELS_CALL_RUN_CUH */

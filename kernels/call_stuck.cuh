@@ -132,7 +132,7 @@ SYMM_INLINE struct gate_view stop_workers(const struct symm_call &call, struct b
 
 	block.leave = 1;
 	do
-		view = gate_look(call, block, pull, lane);
+		view = gate_look(call, block, block, pull, lane);
 	while (!view.stopped);
 	return view;
 }
@@ -146,7 +146,7 @@ SYMM_INLINE enum stuck_outcome hold(const struct symm_call &call, const struct b
 	for (;;) {
 		released = from_first_lane(lane_id() == 0 ? load_acquire(&call.orders->released)
 							  : 0); /* (4) */
-		if (released >> 1 == block.turn || ticks_now() - block.start > call.last_ns)
+		if (released >> 1 == block.turn || elapsed(block) > call.last_ns)
 			break;
 		pause_ns(pause);
 		pause = pause < STUCK_PAUSE_MAX ? pause * 2 : pause;
@@ -204,7 +204,7 @@ SYMM_INLINE enum stuck_order next_order(const struct symm_call &call,
 		order = ORDER_FAIL;
 	else if (orders.first == block.turn)
 		order = ORDER_ABANDON;
-	else if (ticks_now() - block.start > call.last_ns)
+	else if (elapsed(block) > call.last_ns)
 		order = ORDER_LAST;
 	return (enum stuck_order)__shfl_sync(~0u, (int)order, 0);
 }
@@ -217,7 +217,7 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 					      struct block_words &block, bool pull, bool here,
 					      bool differs)
 {
-	struct gate_lane lane = {here, differs};
+	struct gate_lane lane = {header_of(call, block, block), here, differs};
 	struct stuck_voice voice = {false, 0, 0};
 	uint64_t late_ns = block.hasty ? 0 : call.late_ns;
 	enum stuck_order order = ORDER_NONE;
@@ -226,10 +226,10 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 	struct gate_view view;
 
 	for (;;) {
-		view = gate_look(call, block, pull, &lane);
+		view = gate_look(call, block, block, pull, &lane);
 		if (view.verified && view.finished)
 			break;
-		if (__any_sync(~0u, ticks_now() - block.start > late_ns))
+		if (__any_sync(~0u, elapsed(block) > late_ns))
 			speak(call, block, lane, &voice);
 		order = next_order(call, block);
 		if (order != ORDER_NONE) {
@@ -255,7 +255,7 @@ static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 	if (outcome == STUCK_FAILED)
 		return;
 	if (blockIdx.x == 0)
-		write_record(call, block);
+		write_record(call, block, block, header_of(call, block, block));
 	if (outcome == STUCK_RESCUED)
 		post_ticket(call);
 }

@@ -31,7 +31,7 @@ template <int DTYPE> struct dirty_turn {
 
 		work.begin(call);
 		block.algorithm = RECORDED_PULL; /* read by the gate when all workers have ended */
-		call_roles(call, block, work);
+		call_roles(call, block, block, work);
 	}
 };
 

@@ -79,6 +79,7 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 	typedef rank_batch<DTYPE, N, FORM, BATCH> batch_type;
 
 	uint32_t first, step;
+	char *outgoing; /* this rank's slot of packet `first` in rank 0's region, parity 0 */
 	uint32_t kept[BATCH][WORDS]; /* the inputs of the first batch */
 
 	static __device__ __forceinline__ uint32_t packets(const struct symm_call &call)
@@ -99,28 +100,28 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 		first = blockIdx.x * call.workers + threadIdx.x;
 		step = gridDim.x * call.workers;
 		load_batch(call, first, kept);
+		outgoing =
+			made_now(one_shot_slots<FORM>(call, call.region, 0).at(call.rank, first));
 	}
 
+	/* `slot`: this rank's slot of packet i in rank 0's region. */
 	__device__ __forceinline__ void send_packet(const struct symm_call &call, const FORM &form,
-						    uint32_t parity, uint32_t i,
+						    uint32_t parity, uint32_t i, char *slot,
 						    const uint32_t (&data)[WORDS]) const
 	{
 		struct symm_words words = form.pack(data);
 
 #pragma unroll
-		for (uint32_t d = 1; d < nranks_of<N>(call); d++) {
-			uint32_t peer = peer_after(call, d);
-
-			store_words(one_shot_slots<FORM>(call, region_of(call, peer), parity)
-					    .at(call.rank, i),
-				    words);
-		}
+		for (uint32_t d = 1; d < nranks_of<N>(call); d++)
+			store_words(slot + peer_after(call, d) * call.layout.stride, words);
 		store_whole<WORDS>(retained_packet<WORDS>(call, parity, i), data);
 	}
 
 	__device__ __forceinline__ void send(const struct symm_call &call, const FORM &form,
 					     uint32_t parity) const
 	{
+		char *slot = outgoing + parity * (call.nranks *
+						  one_shot_slots<FORM>(call, NULL, 0).sender_bytes);
 		uint32_t data[BATCH][WORDS];
 
 		copy_batch(kept, data);
@@ -128,8 +129,10 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 #pragma unroll
 			for (uint32_t u = 0; u < BATCH; u++)
 				if (i + u * step < packets(call))
-					send_packet(call, form, parity, i + u * step, data[u]);
+					send_packet(call, form, parity, i + u * step,
+						    slot + u * (step * UINT64_C(16)), data[u]);
 			i += BATCH * step;
+			slot += BATCH * (step * UINT64_C(16));
 			if (i < packets(call))
 				load_batch(call, i, data);
 		}

@@ -240,6 +240,23 @@ SYMM_INLINE char *retained_packet(const struct symm_call &call, uint32_t parity,
 	       (uint64_t)packet * (WORDS * 4);
 }
 
+/* load_words() where `wanted`, else `words` stay: without a branch, so that several loads are under
+ * way before the first has come. */
+SYMM_INLINE void load_words_if(bool wanted, const void *from, struct symm_words &words)
+{
+	uint64_t first = (uint64_t)words.word[1] << 32 | words.word[0];
+	uint64_t second = (uint64_t)words.word[3] << 32 | words.word[2];
+
+	asm volatile("{\n\t.reg .pred wanted;\n\t"
+		     "setp.ne.u32 wanted, %3, 0;\n\t"
+		     "@wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];\n\t}"
+		     : "+l"(first), "+l"(second)
+		     : "l"(from), "r"((uint32_t)wanted)
+		     : "memory");
+	words = symm_words{{(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second,
+			    (uint32_t)(second >> 32)}};
+}
+
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
@@ -269,8 +286,7 @@ SYMM_INLINE bool poll(struct block_words &block, const FORM &form, uint32_t phas
 			return false;
 #pragma unroll
 		for (int k = 0; k < COUNT; k++)
-			if (missing >> k & 1)
-				words[k] = load_words(at(k));
+			load_words_if(missing >> k & 1, at(k), words[k]);
 		if (polls % POLLS_PER_NOTE == 0) {
 			uint32_t ranks = 0;
 

@@ -64,7 +64,7 @@ template <int DTYPE, int SOURCES> struct pull {
 	/* Results by flags, in this turn. */
 	static __device__ __forceinline__ bool flagged(const struct block_words &block)
 	{
-		return !wire_carries(DTYPE) || block.dirty;
+		return !wire_carries(DTYPE) || block.how & TURN_DIRTY;
 	}
 
 	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &,

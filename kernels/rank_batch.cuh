@@ -78,11 +78,10 @@ template <int DTYPE, int N, class FORM, int BATCH> struct rank_batch {
 
 #pragma unroll
 		for (uint32_t k = 0; k < PACKETS; k++) {
-			if (rank(k) != call.rank && rank(k) < nranks_of<N>(call) &&
-			    packet(k) < range.end)
-				ret_words[k] = load_words(at(k));
-			else
-				ret_words[k] = form.pack(own[k / SOURCES]);
+			ret_words[k] = form.pack(own[k / SOURCES]);
+			load_words_if(rank(k) != call.rank && rank(k) < nranks_of<N>(call) &&
+					      packet(k) < range.end,
+				      at(k), ret_words[k]);
 		}
 		return poll(block, form, PHASE_INPUTS, ret_words, at, rank);
 	}

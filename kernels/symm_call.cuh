@@ -11,7 +11,8 @@
  * Ordering contract [BLOCK], words in shared memory
  *
  *   writer                                   reader
- *   gate, clerk: facts, first values         all, after barrier 0 (entry)
+ *   gate: facts, first values of all words,  all others, after barrier 0
+ *     then arrives at barrier 0 (entry)
  *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged, count
  * (P3) then arrives at barrier 1 worker: results pushed, or it left,      clerk, after barrier 2
  *     then arrives at barrier 2
@@ -43,8 +44,8 @@ enum {
 	CALL_THREADS_MAX = CALL_WORKERS_MAX + CALL_SERVICE_THREADS
 };
 
-/* Named barriers of a block; 0 is __syncthreads(). */
-enum { BARRIER_STAGED = 1, BARRIER_RESULTS = 2, BARRIER_PUSHED = 3 };
+/* Named barriers of a block. */
+enum { BARRIER_ENTRY = 0, BARRIER_STAGED = 1, BARRIER_RESULTS = 2, BARRIER_PUSHED = 3 };
 
 /* enum belay_algorithm, for the record. */
 enum { RECORDED_ONESHOT = 1, RECORDED_TWOSHOT = 2, RECORDED_PULL = 3 };
@@ -80,17 +81,22 @@ struct symm_call {
 	uint16_t flags;
 };
 
-/* What a block shares. */
-struct block_words {
-	/* Facts of the turn: written by the gate before barrier 0, constant after. */
-	uint64_t turn, seq;
-	uint64_t pass;	/* last begun, open or not */
+/* What a block knows of its turn from the entry on. The first 16 bytes are all that workers read on
+ * the healthy path. */
+struct turn_facts {
+	uint64_t turn;
+	uint32_t flag;
+	uint32_t how;	/* enum turn_how; 0: as ever */
 	uint64_t start; /* ticks */
+	uint64_t seq;
+	uint64_t pass;	/* last begun, open or not */
 	uint32_t index; /* place in the pass, 0 where none is open */
-	uint32_t open, signature, flag;
-	uint32_t failed; /* 1: an earlier turn has failed: leave */
-	uint32_t dirty;	 /* 1: leftovers in the full-wire slots of this parity */
-	uint32_t hasty;
+	uint32_t open, hasty;
+};
+
+/* What a block shares: the facts, written by the gate before the entry barrier and constant after,
+ * and words that move. */
+struct block_words : turn_facts {
 	/* Faults of this turn: kinds that spoil what leaves, by bit; what happens at each point. */
 	uint32_t spoil;
 	uint32_t fault_kind[SYMM_AT_REDUCE + 1];
@@ -112,6 +118,12 @@ struct block_words {
 	volatile uint32_t arrival[SYMM_RANKS_MAX];
 	volatile uint32_t missing;
 	volatile uint32_t algorithm;
+};
+
+/* What is unlike other turns, by bit. */
+enum turn_how {
+	TURN_FAILED = 1, /* an earlier turn has failed: leave */
+	TURN_DIRTY = 2	 /* leftovers in the full-wire slots of this parity */
 };
 
 enum ended { ENDED_NOT = 0, ENDED_FINISHED = 1, ENDED_LEFT = 2 };
@@ -142,9 +154,30 @@ SYMM_INLINE uint32_t parity_of(uint64_t turn)
 }
 
 /* The pass that the call belongs to; 0: none. */
-SYMM_INLINE uint64_t open_pass(const struct block_words &block)
+SYMM_INLINE uint64_t open_pass(const struct turn_facts &facts)
 {
-	return block.open ? block.pass : 0;
+	return facts.open ? facts.pass : 0;
+}
+
+/* What this rank's header says (M1). Not among the facts, which all wait for. SYMM_FAULT_SIGN: as
+ * if called with other arguments. */
+SYMM_INLINE uint64_t header_of(const struct symm_call &call, const struct turn_facts &facts,
+			       const struct block_words &block)
+{
+	uint32_t signature = symm_signature(call.signature_base, open_pass(facts), facts.index);
+
+	if (call.nfaults != 0 && block.spoil >> SYMM_FAULT_SIGN & 1)
+		signature ^= 0x5a5a5a5au;
+	return (uint64_t)facts.flag << 32 | signature;
+}
+
+/* Ticks since the block began. The clock may stand still, but a step back must not look like an
+ * age. */
+SYMM_INLINE uint64_t elapsed(const struct turn_facts &facts)
+{
+	uint64_t ticks = ticks_now() - facts.start;
+
+	return (int64_t)ticks < 0 ? 0 : ticks;
 }
 
 /* The d-th peer after this rank, 1 <= d < nranks: so that not all push to the same one at once. */
@@ -167,6 +200,13 @@ SYMM_INLINE uint64_t *word_of(char *region, uint64_t area, uint32_t parity, uint
 {
 	return (uint64_t *)(region + area) +
 	       ((parity * SYMM_BLOCKS_MAX + block) * SYMM_RANKS_MAX + writer);
+}
+
+/* Has a pointer worked out here, while loads are under way, and not where it is used. */
+SYMM_INLINE char *made_now(char *pointer)
+{
+	asm volatile("" : "+l"(pointer));
+	return pointer;
 }
 
 /* The sum over a warp in every lane, by the warp's own adder, limb by limb. 32 limbs of 22

@@ -23,7 +23,7 @@ SYMM_INLINE bool fault_hits(const struct symm_fault &fault, uint64_t seq)
 	       (fault.step <= 1 || (seq - fault.first) % fault.step == 0);
 }
 
-/* What happens in this turn. One thread, before barrier 0. */
+/* What happens in this turn. One thread, before the entry. */
 static __device__ __noinline__ void fault_find(const struct symm_call &call,
 					       struct block_words &block)
 {
@@ -39,9 +39,6 @@ static __device__ __noinline__ void fault_find(const struct symm_call &call,
 			block.fault_ns[fault.at] = fault.ns;
 		}
 	}
-	/* M1 sees it as a call with other arguments, and so does who reads the description. */
-	if (fault_spoils(block, SYMM_FAULT_SIGN))
-		block.signature ^= 0x5a5a5a5au;
 }
 
 /* A flag that is never this turn's in a slot of its parity: of the next turn, of the one two
@@ -57,7 +54,7 @@ SYMM_INLINE uint32_t fault_flag(const struct block_words &block)
 
 SYMM_INLINE bool fault_over(const struct symm_call &call, const struct block_words &block)
 {
-	return ticks_now() - block.start > call.last_ns;
+	return elapsed(block) > call.last_ns;
 }
 
 /* The whole rank is to have staged before it is killed before its push. */
@@ -67,13 +64,14 @@ SYMM_INLINE void fault_await_staged(const struct symm_call &call, const struct b
 		pause_ns(500);
 }
 
-/* One thread of the grid asks the host; all wait until it says that it has acted. */
+/* Block 0 asks the host, by every warp that comes by: gate, clerk or workers; a question asked
+ * again is the same. All wait until it says that it has acted. */
 static __device__ __noinline__ void fault_ask(const struct symm_call &call,
 					      const struct block_words &block, uint32_t at)
 {
 	uint64_t asked = block.turn << 8 | at;
 
-	if (blockIdx.x == 0 && threadIdx.x == 0) {
+	if (blockIdx.x == 0 && threadIdx.x % 32 == 0) {
 		if (at > SYMM_AT_STAGE)
 			fault_await_staged(call, block);
 		store_relaxed(&call.posts->fault_asked, asked);

@@ -104,7 +104,7 @@ struct symm_line {
 /* The mode word for captured kernels; read by every block at entry. */
 struct symm_mode {
 	/* By parity: a turn that some rank has abandoned; its full-wire slots may hold leftovers. The
-	 * turn two later goes in packets (or pulls) on every rank, and each rank clears its own
+	 * turn two later is pulled, with results by flags, on every rank, and each rank clears its own
 	 * slots in it once all headers are there. Written by the watcher before its part in that
 	 * turn's rescue, so that every rank has it before anyone can begin two turns later. */
 	uint64_t dirty[2];

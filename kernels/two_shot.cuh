@@ -89,9 +89,10 @@ SYMM_INLINE bool gather_results(const struct symm_call &call, struct block_words
 			auto at = [&](uint32_t k) { return from.at(owner(k), j); };
 
 #pragma unroll
-			for (uint32_t k = 0; k < OWNERS; k++)
-				words[k] = j < slice_end(call, owner(k)) ? load_words(at(k))
-									 : symm_words{{0, 0, 0, 0}};
+			for (uint32_t k = 0; k < OWNERS; k++) {
+				words[k] = symm_words{{0, 0, 0, 0}};
+				load_words_if(j < slice_end(call, owner(k)), at(k), words[k]);
+			}
 			if (!poll(block, form, PHASE_RESULTS, words, at, owner))
 				return false;
 #pragma unroll
