@@ -14,6 +14,10 @@ static kernel_list *const call_lists[SYMM_ALGORITHMS] = {
 	one_shot_packets_kernels, one_shot_wire_kernels, two_shot_wire_kernels,
 	two_shot_pull_kernels};
 
+enum { OTHER_LISTS = 3 };
+static kernel_list *const other_lists[OTHER_LISTS] = {symm_service_kernels, symm_gate_kernels,
+						      symm_reduce_kernels};
+
 static const uint8_t recorded[SYMM_ALGORITHMS] = {RECORDED_ONESHOT, RECORDED_ONESHOT,
 						  RECORDED_TWOSHOT, RECORDED_PULL};
 
@@ -42,8 +46,10 @@ static int load_list(kernel_list *list, const char **ret_what)
 
 int symm_kernels_load(const char **ret_what)
 {
-	int error = load_list(symm_service_kernels, ret_what);
+	int error = 0;
 
+	for (size_t i = 0; i < OTHER_LISTS && error == 0; i++)
+		error = load_list(other_lists[i], ret_what);
 	for (size_t i = 0; i < SYMM_ALGORITHMS && error == 0; i++)
 		error = load_list(call_lists[i], ret_what);
 	return error;

@@ -406,8 +406,8 @@ static __global__ void __launch_bounds__(GATE_THREADS, 1)
 	write_lines(job, turn, line);
 }
 
-/* Whether NCCL's call is no result: it never came onto the stream, or a verdict has had it aborted. The
- * order is given before that. One read of host memory, beside a call that takes far longer. */
+/* Whether NCCL's call is no result: it never came onto the stream, or a verdict has had it aborted.
+ * The order is given before that. One read of host memory, beside a call that takes far longer. */
 SYMM_INLINE bool has_no_result(const struct job &job, uint64_t turn)
 {
 	uint64_t fail_from = load_acquire(&job.comm.orders->fail_from);
@@ -573,9 +573,12 @@ int symm_launch_gate_end(const struct symm_comm *comm, const struct symm_launch 
 	return enqueue((const void *)symm_gate_end, 1, comm, launch, stream);
 }
 
+/* Nobody brings anything to a rank that is alone: its kernel finishes by itself. */
 int symm_launch_parked(const struct symm_comm *comm, const struct symm_launch *launch,
 		       struct CUstream_st *stream)
 {
+	if (comm->nranks == 1)
+		return symm_launch_call(comm, launch, stream);
 	return enqueue((const void *)symm_parked, PARKED_THREADS, comm, launch, stream);
 }
 
