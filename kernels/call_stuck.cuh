@@ -146,7 +146,7 @@ SYMM_INLINE enum stuck_outcome hold(const struct symm_call &call, const struct b
 	for (;;) {
 		released = from_first_lane(lane_id() == 0 ? load_acquire(&call.orders->released)
 							  : 0); /* (4) */
-		if (released >> 1 == block.turn || elapsed(block) > call.last_ns)
+		if (released >> 1 == block.turn || __any_sync(~0u, elapsed(block) > call.last_ns))
 			break;
 		pause_ns(pause);
 		pause = pause < STUCK_PAUSE_MAX ? pause * 2 : pause;

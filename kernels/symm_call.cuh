@@ -134,11 +134,6 @@ SYMM_INLINE uint32_t lane_id(void)
 	return threadIdx.x % 32;
 }
 
-SYMM_INLINE void fence_block(void)
-{
-	asm volatile("fence.acq_rel.cta;" : : : "memory");
-}
-
 /* symm_flag_of() without its division: modulo 2^32 - 1 the halves add up. */
 SYMM_INLINE uint32_t flag_of(uint64_t turn)
 {
@@ -200,13 +195,6 @@ SYMM_INLINE uint64_t *word_of(char *region, uint64_t area, uint32_t parity, uint
 {
 	return (uint64_t *)(region + area) +
 	       ((parity * SYMM_BLOCKS_MAX + block) * SYMM_RANKS_MAX + writer);
-}
-
-/* Has a pointer worked out here, while loads are under way, and not where it is used. */
-SYMM_INLINE char *made_now(char *pointer)
-{
-	asm volatile("" : "+l"(pointer));
-	return pointer;
 }
 
 /* The sum over a warp in every lane, by the warp's own adder, limb by limb. 32 limbs of 22

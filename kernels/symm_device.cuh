@@ -76,6 +76,23 @@ SYMM_INLINE void store_words(void *to, const struct symm_words &words)
 		   (uint64_t)words.word[3] << 32 | words.word[2]);
 }
 
+/* load_words() where `wanted`, else `words` stay: without a branch, so that several loads are under
+ * way before the first has come. */
+SYMM_INLINE void load_words_if(bool wanted, const void *from, struct symm_words &words)
+{
+	uint64_t first = (uint64_t)words.word[1] << 32 | words.word[0];
+	uint64_t second = (uint64_t)words.word[3] << 32 | words.word[2];
+
+	asm volatile("{\n\t.reg .pred wanted;\n\t"
+		     "setp.ne.u32 wanted, %3, 0;\n\t"
+		     "@wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];\n\t}"
+		     : "+l"(first), "+l"(second)
+		     : "l"(from), "r"((uint32_t)wanted)
+		     : "memory");
+	words = symm_words{{(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second,
+			    (uint32_t)(second >> 32)}};
+}
+
 /* With acquire or release where one flag is to vouch for other memory. */
 SYMM_INLINE uint64_t load_acquire(const uint64_t *from)
 {
@@ -115,8 +132,71 @@ SYMM_INLINE void store_plain(void *to, const struct symm_words &words)
 		     : "memory");
 }
 
+/* An aligned packet in one load, not kept in the first-level cache. Not volatile, but in its place
+ * before all stores: send and recv may be one buffer. */
+template <int WORDS> SYMM_INLINE void load_whole(const char *from, uint32_t (&ret_data)[WORDS]);
+
+template <> __device__ __forceinline__ void load_whole<2>(const char *from, uint32_t (&ret_data)[2])
+{
+	asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+		     : "=r"(ret_data[0]), "=r"(ret_data[1])
+		     : "l"(from)
+		     : "memory");
+}
+
+template <> __device__ __forceinline__ void load_whole<4>(const char *from, uint32_t (&ret_data)[4])
+{
+	asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(ret_data[0]), "=r"(ret_data[1]), "=r"(ret_data[2]), "=r"(ret_data[3])
+		     : "l"(from)
+		     : "memory");
+}
+
+template <int WORDS> SYMM_INLINE void store_whole(char *to, const uint32_t (&data)[WORDS]);
+
+template <> __device__ __forceinline__ void store_whole<2>(char *to, const uint32_t (&data)[2])
+{
+	asm volatile("st.global.v2.u32 [%0], {%1, %2};"
+		     :
+		     : "l"(to), "r"(data[0]), "r"(data[1])
+		     : "memory");
+}
+
+template <> __device__ __forceinline__ void store_whole<4>(char *to, const uint32_t (&data)[4])
+{
+	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+		     :
+		     : "l"(to), "r"(data[0]), "r"(data[1]), "r"(data[2]), "r"(data[3])
+		     : "memory");
+}
+
+/* 1, 2 or 4 bytes. */
+SYMM_INLINE uint32_t load_unit(const char *from, uint32_t unit)
+{
+	if (unit == 4)
+		return *(const volatile uint32_t *)from;
+	if (unit == 2)
+		return *(const volatile uint16_t *)from;
+	return *(const volatile uint8_t *)from;
+}
+
+SYMM_INLINE void store_unit(char *to, uint32_t unit, uint32_t value)
+{
+	if (unit == 4)
+		*(volatile uint32_t *)to = value;
+	else if (unit == 2)
+		*(volatile uint16_t *)to = (uint16_t)value;
+	else
+		*(volatile uint8_t *)to = (uint8_t)value;
+}
+
 /* ---- fences
  * -------------------------------------------------------------------------------------- */
+
+SYMM_INLINE void fence_block(void)
+{
+	asm volatile("fence.acq_rel.cta;" : : : "memory");
+}
 
 SYMM_INLINE void fence_gpu(void)
 {
@@ -245,6 +325,15 @@ SYMM_INLINE uint64_t warp_sum(uint64_t value)
 	for (int lanes = 16; lanes > 0; lanes /= 2)
 		value += __shfl_xor_sync(0xffffffffu, value, lanes);
 	return value;
+}
+
+/* ---- the compiler --------------------------------------------------------------------------- */
+
+/* Has a pointer worked out here, while loads are under way, and not where it is used. */
+SYMM_INLINE char *made_now(char *pointer)
+{
+	asm volatile("" : "+l"(pointer));
+	return pointer;
 }
 
 #endif /* BELAY_KERNELS_SYMM_DEVICE_CUH */

@@ -94,7 +94,7 @@ static __device__ __noinline__ void fault_act(const struct symm_call &call,
 		fault_ask(call, block, at);
 		break;
 	case SYMM_FAULT_STICKY: /* page 0 is nobody's */
-		asm volatile("st.global.u32 [%0], 0;" : : "l"(UINT64_C(64)) : "memory");
+		store_relaxed((uint64_t *)64, 0);
 		break;
 	default:
 		break;
