@@ -16,6 +16,9 @@
 #define SLEEP_MOST_NS 200000 /* two cores carry eight ranks */
 #define SYNC_MOST_NS  (60 * NS_PER_S)
 #define FREE_MOST_S   10
+/* Kernels need a tenth of it. Many of the usual size are too much for what the C library keeps of
+ * stacks, and a forked child in which it lets go of some must not exit beside LTTng. */
+#define STACK_BYTES (1 << 20)
 
 /* One enqueued operation, or one recorded in a graph. */
 struct operation {
@@ -143,6 +146,20 @@ static void *work(void *argument)
 /* ---- life --------------------------------------------------------------------------------------
  */
 
+static int start_thread(struct CUstream_st *stream)
+{
+	pthread_attr_t attributes;
+	int code = pthread_attr_init(&attributes);
+
+	if (code)
+		return code;
+	code = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	if (code == 0)
+		code = pthread_create(&stream->thread, &attributes, work, stream);
+	(void)pthread_attr_destroy(&attributes);
+	return code;
+}
+
 static struct CUstream_st *create_locked(void)
 {
 	struct CUstream_st *stream = calloc(1, sizeof(*stream));
@@ -152,7 +169,7 @@ static struct CUstream_st *create_locked(void)
 	stream->last = &stream->first;
 	(void)pthread_mutex_init(&stream->lock, NULL); /* cannot fail on Linux, nor the next */
 	(void)pthread_cond_init(&stream->changed, NULL);
-	if (pthread_create(&stream->thread, NULL, work, stream)) {
+	if (start_thread(stream)) {
 		free(stream);
 		return NULL;
 	}
