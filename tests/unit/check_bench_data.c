@@ -107,6 +107,21 @@ START_TEST(wraps_integers)
 }
 END_TEST
 
+/* What belay computes is near what it should be; a result that lacks one rank's part is not. */
+START_TEST(only_results_within_rounding_are_close)
+{
+	enum belay_dtype dtype = _i == 0 ? BELAY_BF16 : _i == 1 ? BELAY_F16 : BELAY_F32;
+	char full[256 * 4], lacking[256 * 4];
+
+	data_expected(dtype, BELAY_SUM, 7, 4, 100, 256, full);
+	data_expected(dtype, BELAY_SUM, 7, 3, 100, 256, lacking);
+	ck_assert(data_is_close(dtype, BELAY_SUM, 7, 4, 100, 256, full));
+	ck_assert(!data_is_close(dtype, BELAY_SUM, 7, 4, 100, 256, lacking));
+	ck_assert(!data_is_close(BELAY_I32, BELAY_SUM, 7, 4, 100, 1, full));
+	ck_assert(!data_is_close(dtype, BELAY_MAX, 7, 4, 100, 256, full));
+}
+END_TEST
+
 START_TEST(a_stretch_equals_the_same_part_of_the_whole)
 {
 	enum belay_dtype dtype = (enum belay_dtype)_i;
@@ -130,6 +145,7 @@ static Suite *suite(void)
 	tcase_add_test(t, max_and_min_order_the_zeros_and_keep_nan);
 	tcase_add_test(t, sums_f32_in_rank_order);
 	tcase_add_test(t, wraps_integers);
+	tcase_add_loop_test(t, only_results_within_rounding_are_close, 0, 3);
 	tcase_add_loop_test(t, a_stretch_equals_the_same_part_of_the_whole, BELAY_F32,
 			    BELAY_I8 + 1);
 	suite_add_tcase(s, t);

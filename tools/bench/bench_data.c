@@ -351,3 +351,95 @@ void data_expected(enum belay_dtype dtype, enum belay_op op, uint64_t seed, int 
 			narrow(dtype, totals[i], at + (done + i) * bytes);
 	}
 }
+
+/* ---- another order --------------------------------------------------------------------------- */
+
+/* The unit roundoff; 0: of no floating type. */
+static double roundoff(enum belay_dtype dtype)
+{
+	switch (dtype) {
+	case BELAY_BF16:
+		return 0x1p-8;
+	case BELAY_F16:
+		return 0x1p-11;
+	case BELAY_F32:
+		return 0x1p-24;
+	case BELAY_F64:
+		return 0x1p-53;
+	default:
+		return 0;
+	}
+}
+
+static double as_double(enum belay_dtype dtype, const void *at)
+{
+	union wide wide = widen(dtype, at);
+
+	return dtype == BELAY_F64 ? wide.f64 : (double)wide.f32;
+}
+
+/* What the ranks' elements give, and the sum or product of their magnitudes. */
+struct exact {
+	double value, magnitude;
+};
+
+static void add_exactly(enum belay_op op, double with, struct exact *exact)
+{
+	double magnitude = with < 0 ? -with : with;
+
+	exact->value = op == BELAY_SUM ? exact->value + with : exact->value * with;
+	exact->magnitude =
+		op == BELAY_SUM ? exact->magnitude + magnitude : exact->magnitude * magnitude;
+}
+
+/* Each of n roundings, of operands and of results, is off by the roundoff of what has come
+ * together, or by a subnormal's last place. */
+static int is_within(enum belay_dtype dtype, int nranks, const struct exact *exact, double is)
+{
+	double bound = 2.0 * nranks * roundoff(dtype) * exact->magnitude + 0x1p-24;
+	double error = is - exact->value;
+
+	/* What overflows in one order may do so in none, or in all. */
+	if (is != is || is - is != 0)
+		return exact->magnitude > 60000;
+	return error <= bound && -error <= bound;
+}
+
+static void combine_exactly(enum belay_dtype dtype, enum belay_op op, uint64_t seed, int nranks,
+			    size_t first, size_t n, struct exact *ret_exact)
+{
+	size_t bytes = belay_dtype_bytes(dtype);
+	char block[BLOCK * sizeof(union wide)];
+	double start = op == BELAY_SUM ? 0 : 1;
+
+	for (size_t i = 0; i < n; i++)
+		ret_exact[i] = (struct exact){start, start};
+	for (int rank = 0; rank < nranks; rank++) {
+		data_input(dtype, seed, rank, first, n, block);
+		for (size_t i = 0; i < n; i++)
+			add_exactly(op, as_double(dtype, block + i * bytes), &ret_exact[i]);
+	}
+}
+
+int data_is_close(enum belay_dtype dtype, enum belay_op op, uint64_t seed, int nranks, size_t first,
+		  size_t count, const void *elements)
+{
+	size_t bytes = belay_dtype_bytes(dtype);
+	const char *at = elements;
+	struct exact exact[BLOCK];
+
+	if (roundoff(dtype) == 0 || (op != BELAY_SUM && op != BELAY_PROD))
+		return 0;
+	for (size_t done = 0; done < count; done += BLOCK) {
+		size_t n = count - done < BLOCK ? count - done : BLOCK;
+
+		combine_exactly(dtype, op, seed, nranks, first + done, n, exact);
+		for (size_t i = 0; i < n; i++) {
+			double is = as_double(dtype, at + (done + i) * bytes);
+
+			if (!is_within(dtype, nranks, &exact[i], is))
+				return 0;
+		}
+	}
+	return 1;
+}

@@ -27,6 +27,14 @@ void data_input(enum belay_dtype dtype, uint64_t seed, int rank, size_t first, s
 void data_expected(enum belay_dtype dtype, enum belay_op op, uint64_t seed, int nranks,
 		   size_t first, size_t count, void *ret_elements);
 
+/*
+ * Could these be the results of the same elements, combined in another order and rounded at each
+ * step? True: each is within the bound of rounding errors. Integers, max and min have no such
+ * freedom.
+ */
+int data_is_close(enum belay_dtype dtype, enum belay_op op, uint64_t seed, int nranks, size_t first,
+		  size_t count, const void *elements);
+
 /* Combines `with` into `total`, both as data_expected() keeps them between ranks; for tests. */
 float data_combine_f32(enum belay_op op, float total, float with);
 

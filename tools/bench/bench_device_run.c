@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/bench/bench_data.h"
 #include "tools/command_line.h"
 
 /* Buffers of a slot begin at multiples of this. */
@@ -22,6 +23,8 @@
 #define ASK_NS UINT64_C(1000000)
 /* Kernels leave at once when there is a verdict; a stream that is busy so long after it hangs. */
 #define LEAVE_NS UINT64_C(10000000000)
+/* Longest wait for the records of calls that have been made. */
+#define RECORDS_NS UINT64_C(200000000)
 /* Longest wait for the verdict that must follow when something is wrong. */
 #define VERDICT_NS UINT64_C(3000000000)
 
@@ -157,23 +160,107 @@ static int is_last_of_slot(const struct device_run *device, uint32_t index)
 	return 1;
 }
 
-/* Fetches a wrong result and tells its first wrong element. What cannot be fetched is told without.
- */
-static void tell_wrong(struct bench_run *run, uint32_t index)
+/* Fetches a result and, behind it, what it should be; the caller frees. NULL: it is there no more,
+ * or cannot be had. */
+static char *fetch(struct bench_run *run, uint32_t index)
 {
 	struct device_run *device = run->device;
 	const struct device_call *call = &device->call[index];
 	size_t bytes = device_bytes(device->step);
-	char *texts = malloc(2 * bytes);
+	char *texts = is_last_of_slot(device, index) ? malloc(2 * bytes) : NULL;
 
-	if (texts && is_last_of_slot(device, index) &&
-	    bench_device_copy(texts, device_recv(device, call->slot), bytes, device->stream) == 0 &&
-	    bench_device_copy(texts + bytes, call->should, bytes, device->stream) == 0 &&
-	    device_run_wait(run) == 0)
-		bench_run_tell_wrong(run, call->seq, device->step, texts, texts + bytes);
+	if (!texts)
+		return NULL;
+	if (bench_device_copy(texts, device_recv(device, call->slot), bytes, device->stream) ||
+	    bench_device_copy(texts + bytes, call->should, bytes, device->stream) ||
+	    device_run_wait(run)) {
+		free(texts);
+		return NULL;
+	}
+	return texts;
+}
+
+/* Tells the first wrong element, where it can still be had. */
+static void tell_wrong(struct bench_run *run, uint32_t index)
+{
+	struct device_run *device = run->device;
+	uint64_t seq = device->call[index].seq;
+	char *texts = fetch(run, index);
+
+	if (texts)
+		bench_run_tell_wrong(run, seq, device->step, texts,
+				     texts + device_bytes(device->step));
 	else
 		command_error("rank %" PRIu32 ": seq %" PRIu64 ": wrong result: %" PRIu64 " bytes",
-			      run->rank, call->seq, device->wrong[index]);
+			      run->rank, seq, device->wrong[index]);
+	free(texts);
+}
+
+static void count_wrong(struct bench_run *run, uint32_t index)
+{
+	if (bench_run_count_wrong(run, run->device->result))
+		tell_wrong(run, index);
+}
+
+/* ---- results of NCCL ------------------------------------------------------------------------- */
+
+static uint64_t nccl_calls(const struct bench_run *run)
+{
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+
+	return belay_comm_statistics(run->comm, &statistics)
+		       ? 0
+		       : statistics.calls_by_path[BELAY_PATH_NCCL];
+}
+
+/* Do the calls of this step go on NCCL, which rounds in an order of its own? Known from their
+ * records, which the watcher comes to in its time. */
+static int goes_on_nccl(struct bench_run *run)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct device_run *device = run->device;
+	uint64_t until_ns = bench_now_ns() + RECORDS_NS;
+
+	while (!device->nccl_known) {
+		device->nccl = nccl_calls(run) > device->nccl_before;
+		device->nccl_known = device->nccl || bench_now_ns() > until_ns;
+		if (!device->nccl_known)
+			(void)nanosleep(&pause, NULL); /* too short a sleep does no harm */
+	}
+	return device->nccl;
+}
+
+/* Sum of the words, each mixed with its place: the same on ranks that have the same. */
+static uint64_t digest_of(const char *text, size_t bytes)
+{
+	uint64_t digest = 0, word;
+
+	for (size_t at = 0; at < bytes; at += sizeof(word)) {
+		word = 0;
+		memcpy(&word, text + at, bytes - at < sizeof(word) ? bytes - at : sizeof(word));
+		digest += data_mix(word ^ data_mix(at));
+	}
+	return digest;
+}
+
+/* Near enough, and, once all ranks' words are together, alike on all of them. */
+static void check_rounded(struct bench_run *run, uint32_t index)
+{
+	struct device_run *device = run->device;
+	const struct bench_step *step = device->step;
+	const struct device_call *call = &device->call[index];
+	enum belay_dtype dtype = (enum belay_dtype)step->dtype;
+	size_t first = (size_t)(call->should - device->expected[dtype]) / belay_dtype_bytes(dtype);
+	char *texts;
+
+	if (!is_last_of_slot(device, index))
+		return; /* another call has written there since */
+	texts = fetch(run, index);
+	if (!texts || !data_is_close(dtype, (enum belay_op)run->job->op, run->job->seed,
+				     (int)run->job->nranks, first, step->count, texts))
+		count_wrong(run, index);
+	else
+		device->result->digest += digest_of(texts, device_bytes(step));
 	free(texts);
 }
 
@@ -192,8 +279,10 @@ static int settle_call(struct bench_run *run, uint32_t index)
 {
 	struct device_run *device = run->device;
 
-	if (device->wrong[index] && bench_run_count_wrong(run, device->result))
-		tell_wrong(run, index);
+	if (device->wrong[index] && goes_on_nccl(run))
+		check_rounded(run, index);
+	else if (device->wrong[index])
+		count_wrong(run, index);
 	return device->call[index].timed ? keep_time(run, index) : 0;
 }
 
@@ -294,6 +383,8 @@ int device_run_step(struct bench_run *run, const struct bench_step *step,
 	device->result = result;
 	device->stride = stride_of(step);
 	device->nslots = slots_of(run->job, step);
+	device->nccl_before = nccl_calls(run);
+	device->nccl_known = 0;
 	for (uint32_t slot = 0; slot < device->nslots; slot++)
 		device->held[slot] = NULL;
 	if (run->job->graph)

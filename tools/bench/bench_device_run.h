@@ -33,9 +33,11 @@ struct device_run {
 	/* Of the running step. */
 	const struct bench_step *step;
 	struct bench_step_result *result;
-	uint32_t nslots;   /* pairs of buffers */
-	size_t stride;	   /* from one to the next, bytes */
-	const char **held; /* by slot: what recv holds; NULL: not known */
+	uint32_t nslots;      /* pairs of buffers */
+	size_t stride;	      /* from one to the next, bytes */
+	uint64_t nccl_before; /* calls on NCCL before it */
+	int nccl, nccl_known; /* 1: its calls go on NCCL; 1: the former is known */
+	const char **held;    /* by slot: what recv holds; NULL: not known */
 	/* Issued, not settled; `wrong` is written by the device: bytes that differ. */
 	struct device_call *call;
 	uint64_t *wrong;

@@ -40,6 +40,7 @@ struct bench_step_result {
 	uint64_t calls_by_path[8];
 	uint64_t wrong;		     /* calls with a wrong result */
 	uint64_t host_ns, launch_ns; /* medians of the host's time, with host_time */
+	uint64_t digest; /* of results that are right within rounding: the same on all ranks */
 	uint32_t algorithm;
 	uint32_t reserved;
 };

@@ -89,6 +89,15 @@ static struct bench_row *row_of(struct bench_results *results, const struct benc
 	return row;
 }
 
+/* Results may depend on the order in which NCCL sums, but not on the rank. */
+static void compare_digests(struct bench_job *job, uint32_t step, struct bench_results *results)
+{
+	for (uint32_t rank = 1; rank < job->nranks; rank++) {
+		if (bench_result(job, rank, step)->digest != bench_result(job, 0, step)->digest)
+			results->unlike = 1;
+	}
+}
+
 /* The path of most calls: of the rank that counted most, since a lost rank has not counted. */
 static void add_step(struct bench_job *job, uint32_t step, struct bench_row *row)
 {
@@ -212,6 +221,10 @@ int bench_results_gather(struct bench_job *job, const struct rank_processes *pro
 		add_rank(&results, job, rank, &processes->rank[rank]);
 	for (uint32_t i = 0; i < job->nsteps; i++)
 		add_step(job, i, row_of(&results, &bench_steps(job)[i]));
+	/* A run that ended early has not looked at the same results everywhere. */
+	for (uint32_t i = 0; i < job->nsteps && !results.failed; i++)
+		compare_digests(job, i, &results);
+	results.failed = results.failed || results.unlike;
 	for (size_t i = 0; i < results.nrows; i++)
 		fill_row(&results.rows[i], job, finished, times);
 	fill_passes(&results, job, times);
@@ -270,6 +283,8 @@ void bench_results_complain(const struct bench_results *results, struct bench_jo
 		complain_of_end(rank, &processes->rank[rank]);
 		complain_of_error(job, rank);
 	}
+	if (results->unlike)
+		command_error("the ranks' results of calls on NCCL differ");
 	if (results->wrong)
 		command_error("%" PRIu64 " wrong results", results->wrong);
 	if (!results->agreed)

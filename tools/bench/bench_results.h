@@ -38,7 +38,8 @@ struct bench_results {
 	uint64_t verdict_ranks; /* mask: ranks that report a verdict */
 	uint64_t lost_ranks;	/* mask: ranks that were killed or did not end */
 	int agreed;		/* all verdicts are the same */
-	int failed;		/* anything went wrong at all */
+	int unlike; /* results that may be rounded freely are not the same on all ranks */
+	int failed; /* anything went wrong at all */
 };
 
 /* Needs the job after the end of its ranks. Returns 0, or -1 without memory. */
