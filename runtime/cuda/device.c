@@ -389,21 +389,24 @@ static bool any_launched(const struct belay_comm *comm)
 	       atomic_load_explicit(&comm->own->staged, memory_order_relaxed) >= comm->first_seq;
 }
 
-/* True when no kernel of this rank can be running any more. Those that still wait are told that
- * every turn has failed. What was launched from a graph has no ticket: its last kernel was waited
- * for by its turn, and after a verdict kernels leave as they come. */
+/*
+ * True when no kernel of this rank can be running any more. Those that still wait are told that
+ * every turn has failed. Launches from graphs have no tickets, and kernels that leave because of a
+ * verdict post none: there the program's word counts that its streams have come past them
+ * (belay_comm_destroy()), with some time for those that have not quite. Without a verdict a ticket
+ * that does not come is a kernel that may still run.
+ */
 static bool end_launches(struct belay_comm *comm)
 {
 	struct symm_orders *orders = &comm->control.device[comm->rank].orders;
-	bool ended = device_idle(comm);
+	bool failed = comm_decided(comm), ended = failed || device_idle(comm);
 
-	if (!ended) {
-		/* [ORDERS] (1). Turns count from 1. */
-		order_store(&orders->fail_from, 1);
+	if (!device_idle(comm))
+		order_store(&orders->fail_from, 1); /* [ORDERS] (1). Turns count from 1. */
+	if (!ended)
 		ended = wait_for_launches(comm, LEAVE_WAIT_NS);
-	}
 	if (any_launched(comm))
-		pause_ns(comm_decided(comm) ? TAIL_WAIT_FAILED_NS : TAIL_WAIT_NS);
+		pause_ns(failed ? TAIL_WAIT_FAILED_NS : TAIL_WAIT_NS);
 	return ended;
 }
 
