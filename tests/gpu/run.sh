@@ -4,6 +4,7 @@
 #
 #   tests/gpu/run.sh [--set SET]... [--build DIR] [--json FILE] [--ranks "2 4 8"] [--long]
 #
+#   kernels    the kernels by themselves
 #   kills      without MPS: ranks that are killed, stopped, or lose their context
 #   mps        ranks share the GPU under MPS: all sizes and types, soaks, faults that are survived
 #   threads    ranks are threads of one process
@@ -22,7 +23,7 @@ long=${BELAY_TESTS_LONG:-0}
 
 usage()
 {
-	sed -n '5,15s/^# *//p' "$0" >&2
+	sed -n '5,16s/^# *//p' "$0" >&2
 	exit 2
 }
 
@@ -41,8 +42,8 @@ done
 sets=${sets:-kills mps threads}
 for set in $sets; do
 	case $set in
-	all) sets="kills mps threads sanitizer speed" ;;
-	kills | mps | threads | sanitizer | speed) ;;
+	all) sets="kernels kills mps threads sanitizer speed" ;;
+	kernels | kills | mps | threads | sanitizer | speed) ;;
 	*) usage ;;
 	esac
 done
@@ -204,6 +205,11 @@ skip()
 }
 
 # ---- sets -------------------------------------------------------------------------------------------------------------
+
+set_kernels()
+{
+	programs "kernels" 180 "$build/tests/gpu/check_kernels"
+}
 
 set_kills()
 {
