@@ -191,6 +191,9 @@ int comm_cause_status(enum belay_cause cause);
 /* The decided verdict's cause line; NULL when none is decided. Any thread. */
 const struct control_cause *comm_verdict_cause(const struct belay_comm *comm);
 
+/* True when a rank counts as done with a turn (L3). Any thread. */
+bool comm_rank_is_done(const struct belay_comm *comm, unsigned rank, uint64_t turn);
+
 /* Copies every rank's step words and the dead mask (first; see struct progress). Any thread. */
 void comm_read_progress(const struct belay_comm *comm, struct progress *ret_progress);
 

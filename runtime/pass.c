@@ -27,20 +27,7 @@ static bool device_rank_is_done(struct belay_comm *comm, struct wait *wait, unsi
 
 static bool rank_is_done(struct belay_comm *comm, struct wait *wait, unsigned rank)
 {
-	struct progress one = {
-		.nranks = 1,
-		.donation = comm->region.base != NULL,
-		/* [PROGRESS] (2); the dead mask first, so that a dead rank's words are its last. */
-		.dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire) >>
-				rank &
-			1,
-		.staged = {atomic_load_explicit(&comm->control.rank[rank].staged,
-						memory_order_acquire)},
-		.done = {atomic_load_explicit(&comm->control.rank[rank].done,
-					      memory_order_acquire)},
-	};
-
-	return progress_done(&one, 0) >= wait->stuck.turn;
+	return comm_rank_is_done(comm, rank, wait->stuck.turn);
 }
 
 static enum commit_state ask(struct belay_comm *comm, uint64_t turn)

@@ -143,6 +143,7 @@ static void tell(struct belay_comm *comm, struct wait *wait)
 {
 	wait->stuck.give_up_ns = comm_give_up_ns(comm);
 	wait->stuck.path = comm->path;
+	wait->stuck.at_once = wait->stuck.no_rescue = false; /* kernels' */
 	mailbox_post(mailbox_of(comm), &wait->stuck);
 	watcher_kick(comm->watcher);
 }

@@ -113,6 +113,10 @@ struct control_rank {
 	_Atomic int32_t rescue_lost[2]; /* likewise: whose data was lost */
 	_Atomic uint64_t probe_seen;	/* round in which it saw every rank's probe */
 
+	/* With devices: 0: the attempt goes over the ring; else 1 + bytes of each rank's part that
+	 * NCCL gathers. By parity and ordered as rescue_members. */
+	alignas(LINE) _Atomic uint64_t rescue_gather[2];
+
 	alignas(LINE) struct control_cause cause;
 	alignas(LINE) _Atomic uint32_t heir_asked; /* 1: asks for survivors */
 	struct control_heirs heirs;
@@ -177,6 +181,11 @@ struct control_head {
 	alignas(LINE) _Atomic uint64_t rescue;
 	/* Dead ranks; bits are only added, by any watcher. */
 	alignas(LINE) _Atomic uint64_t dead;
+	/* With devices, so 16 ranks at most: bit r: somebody has looked whether the last turn that
+	 * rank r staged before it died is whole (P3); bit 32 + r: it is not, or cannot be read. The
+	 * first to say so by CAS is right for all; whoever buries a rank does that before it sets
+	 * the bit in `dead`. So all ranks judge a dead rank alike, for ever. */
+	_Atomic uint64_t examined;
 	/* Rescued turns, each counted once by the CAS that raised `rescued_last`. */
 	alignas(LINE) _Atomic uint64_t rescued_count;
 	_Atomic uint64_t rescued_last;

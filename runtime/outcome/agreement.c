@@ -4,26 +4,49 @@
 #include <string.h>
 
 #include "runtime/communicator.h"
+#include "runtime/cuda/device.h"
 #include "runtime/outcome/verdict.h"
+
+/* The dead mask first: the words of a rank in it are then its last. And what was found out about
+ * its last input stands since before its bit did. */
+static void read_dead(const struct belay_comm *comm, struct progress *progress)
+{
+	const struct control_head *head = comm->control.head;
+
+	progress->dead = atomic_load_explicit(&head->dead, memory_order_acquire);
+	progress->donation = comm->device ? comm->device->shared : comm->region.base != NULL;
+	if (comm->device)
+		progress->torn = atomic_load_explicit(&head->examined, memory_order_acquire) >> 32;
+}
+
+/* [PROGRESS] (2), each. */
+static void read_steps(const struct belay_comm *comm, unsigned r, struct progress *progress)
+{
+	const struct control_rank *rank = &comm->control.rank[r];
+
+	progress->done[r] = comm->device ? device_done(comm, r)
+					 : atomic_load_explicit(&rank->done, memory_order_acquire);
+	progress->results[r] = atomic_load_explicit(&rank->results, memory_order_acquire);
+	progress->pushed[r] = atomic_load_explicit(&rank->pushed, memory_order_acquire);
+	progress->staged[r] = atomic_load_explicit(&rank->staged, memory_order_acquire);
+}
 
 void comm_read_progress(const struct belay_comm *comm, struct progress *ret_progress)
 {
-	/* The dead mask first: the words of a rank in it are then its last. */
-	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
-
 	ret_progress->nranks = comm->nranks;
-	ret_progress->dead = dead;
-	ret_progress->donation = comm->region.base != NULL;
-	for (unsigned r = 0; r < comm->nranks; r++) {
-		const struct control_rank *rank = &comm->control.rank[r];
+	ret_progress->torn = 0;
+	read_dead(comm, ret_progress);
+	for (unsigned r = 0; r < comm->nranks; r++)
+		read_steps(comm, r, ret_progress);
+}
 
-		/* [PROGRESS] (2), each. */
-		ret_progress->done[r] = atomic_load_explicit(&rank->done, memory_order_acquire);
-		ret_progress->results[r] =
-			atomic_load_explicit(&rank->results, memory_order_acquire);
-		ret_progress->pushed[r] = atomic_load_explicit(&rank->pushed, memory_order_acquire);
-		ret_progress->staged[r] = atomic_load_explicit(&rank->staged, memory_order_acquire);
-	}
+bool comm_rank_is_done(const struct belay_comm *comm, unsigned rank, uint64_t turn)
+{
+	struct progress progress = {.nranks = comm->nranks};
+
+	read_dead(comm, &progress);
+	read_steps(comm, rank, &progress);
+	return progress_done(&progress, rank) >= turn;
 }
 
 enum mailbox_state comm_read_wait(struct belay_comm *comm, struct stuck_turn *ret_stuck)

@@ -6,6 +6,9 @@
 #include <stdio.h>
 
 #include "runtime/clock.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/device_calls.h"
+#include "runtime/cuda/device_memory.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
 
@@ -43,8 +46,7 @@ static void take(struct belay_comm *comm, uint64_t word)
 static void announce(struct belay_comm *comm, const struct call *call, uint64_t *word)
 {
 	uint32_t wanted = atomic_load_explicit(&comm->path_wanted, memory_order_acquire);
-	uint64_t turns =
-		call_turns(call->count * call->element_bytes, comm->turn_bytes);
+	uint64_t turns = call_turns(call->count * call->element_bytes, comm->turn_bytes);
 
 	if (!wanted || *word != comm->switch_seen)
 		return;
@@ -75,16 +77,65 @@ static enum belay_path path_at(const struct belay_comm *comm, unsigned place)
 	return (enum belay_path)0;
 }
 
+/* The last call that this rank has begun. */
+static uint64_t own_seq(const struct belay_comm *comm)
+{
+	/* Relaxed: a label; on a device acquire, for the description. */
+	return comm->device ? device_calls_seq(comm, atomic_load_explicit(&comm->own->staged,
+									  memory_order_acquire))
+			    : atomic_load_explicit(&comm->own->seq, memory_order_relaxed);
+}
+
 static bool drops_probe(const struct belay_comm *comm)
 {
-	uint64_t seq = atomic_load_explicit(&comm->own->seq, memory_order_relaxed);
+	uint64_t seq = own_seq(comm);
 
 	return faults_armed(&comm->faults) &&
 	       fault_due(&comm->faults, (int)comm->rank, seq, FAULT_AT_PUSH, NULL) == FAULT_DROP;
 }
 
-static bool sees_probe_of_all(const struct belay_comm *comm, uint64_t round)
+/* Through the path itself: a store into every region, and one look at the own one. */
+static void send_probe(struct belay_comm *comm, uint64_t round)
 {
+	bool drop = drops_probe(comm);
+	struct gpu_error error;
+	int code;
+
+	if (!comm->device) {
+		if (!drop)
+			atomic_store_explicit(&region_head(&comm->region, comm->rank)->probe.word,
+					      round, memory_order_release);
+		return;
+	}
+	code = symm_launch_probe(&comm->device->symm, round, drop, comm->device->stream);
+	if (code) {
+		gpu_launch_error(code, "probing the symm path", &error);
+		(void)device_failed(comm, &error, "probing the symm path");
+	}
+}
+
+static bool device_sees_probe_of_all(struct belay_comm *comm, uint64_t round)
+{
+	static const char what[] = "looking for probes of the symm path";
+	struct device *device = comm->device;
+	struct gpu_error error;
+	int code;
+
+	device->answers->probe_seen = 0;
+	code = symm_launch_probe_read(&device->symm, round, &device->answers->probe_seen,
+				      device->stream);
+	if (code) {
+		gpu_launch_error(code, what, &error);
+		(void)device_failed(comm, &error, what);
+		return false;
+	}
+	return device_finish(comm, what) == 0 && device->answers->probe_seen == comm->nranks - 1;
+}
+
+static bool sees_probe_of_all(struct belay_comm *comm, uint64_t round)
+{
+	if (comm->device)
+		return device_sees_probe_of_all(comm, round);
 	for (unsigned r = 0; r < comm->nranks; r++)
 		/* Acquire: as an arrival would be. */
 		if (atomic_load_explicit(&region_head(&comm->region, r)->probe.word,
@@ -100,13 +151,11 @@ static uint64_t take_part(struct watcher *w, uint64_t now)
 	uint64_t round =
 		atomic_load_explicit(&comm->control.head->probe_round, memory_order_acquire);
 
-	if (round == 0 || !comm->region.base)
+	if (round == 0 || (comm->device ? !comm->device->shared : !comm->region.base))
 		return UINT64_MAX;
 	if (round != w->probe_sent) {
 		w->probe_sent = round;
-		if (!drops_probe(comm))
-			atomic_store_explicit(&region_head(&comm->region, comm->rank)->probe.word,
-					      round, memory_order_release);
+		send_probe(comm, round);
 		rescue_tell_peers(comm);
 	}
 	if (w->probe_seen == round)
@@ -128,19 +177,21 @@ static void show_state(struct watcher *w, uint64_t now, enum belay_path path)
 	/* Relaxed: shown by health and belay-info. */
 	atomic_store_explicit(&comm->control.head->breaker_state, (uint32_t)w->breaker.state,
 			      memory_order_relaxed);
-	trace_event(comm->trace,
-		    &(struct event_record){
-			    .time_ns = now,
-			    .seq = atomic_load_explicit(&comm->own->seq, memory_order_relaxed),
-			    .kind = EVENT_BREAKER,
-			    .peer = -1,
-			    .path = (uint8_t)path,
-			    .value = w->breaker.state,
-		    });
+	trace_event(comm->trace, &(struct event_record){
+					 .time_ns = now,
+					 .seq = own_seq(comm),
+					 .kind = EVENT_BREAKER,
+					 .peer = -1,
+					 .path = (uint8_t)path,
+					 .value = w->breaker.state,
+				 });
 }
 
+/* On a device no call changes its path: captured ones cannot. See follow_breaker(). */
 static void want(struct belay_comm *comm, enum belay_path path)
 {
+	if (comm->device)
+		return;
 	/* Release: pairs with the acquire in announce(). */
 	atomic_store_explicit(&comm->path_wanted, (uint32_t)path, memory_order_release);
 }
@@ -209,10 +260,38 @@ static uint64_t keep_breaker(struct watcher *w, uint64_t now)
 	return now + NS_PER_MS;
 }
 
+/* ---- devices: every rank's watcher ----------------------------------------------------------- */
+
+/* While the breaker is not closed, kernels ask for the rescue at once (decision 0007). Each rank by
+ * itself: both ways give the same bits. */
+static void follow_breaker(struct watcher *w, uint64_t now)
+{
+	struct belay_comm *comm = w->comm;
+	/* Relaxed: one word, and nothing else is concluded from it. */
+	bool hasty = atomic_load_explicit(&comm->control.head->breaker_state,
+					  memory_order_relaxed) != BELAY_BREAKER_CLOSED;
+
+	if (hasty == w->hasty)
+		return;
+	w->hasty = hasty;
+	device_calls_set_hasty(comm, hasty);
+	trace_event(comm->trace, &(struct event_record){
+					 .time_ns = now,
+					 .seq = own_seq(comm) + 1,
+					 .kind = EVENT_PATH_SWITCH,
+					 .peer = -1,
+					 .path = (uint8_t)path_at(comm, hasty ? 1 : 0),
+					 .value = path_at(comm, hasty ? 0 : 1),
+					 .text = "the breaker's decision",
+				 });
+}
+
 uint64_t path_switch_watch(struct watcher *w, uint64_t now_ns)
 {
 	uint64_t again = w->comm->rank == 0 ? keep_breaker(w, now_ns) : UINT64_MAX;
 	uint64_t probe = take_part(w, now_ns);
 
+	if (w->comm->device)
+		follow_breaker(w, now_ns);
 	return probe < again ? probe : again;
 }

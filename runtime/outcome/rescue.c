@@ -11,6 +11,10 @@
 #include "kernels/host_sum.h"
 #include "runtime/clock.h"
 #include "runtime/communicator.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/device_gather.h"
+#include "runtime/cuda/device_memory.h"
+#include "runtime/cuda/device_records.h"
 #include "runtime/outcome/verdict.h"
 #include "runtime/path/path.h"
 #include "runtime/wait.h"
@@ -18,6 +22,10 @@
 /* Bytes of a rank's input in one message; a multiple of a line, well under the least socket
  * buffer. */
 #define CHUNK 32768u
+
+/* How long descriptions that kernels have stored may take to be there: they follow `staged` by
+ * microseconds. */
+#define DESCRIPTIONS_NS (20 * NS_PER_MS)
 
 enum message_kind { MESSAGE_LOOK = 1, MESSAGE_PART = 2 };
 
@@ -49,19 +57,26 @@ struct rescue {
 	uint64_t word; /* the attempt this rank is in or was in last; 0: none */
 	uint64_t members;
 	bool active;
+	bool joined;	 /* all descriptions stand, and this rank gives its part */
+	bool over;	 /* over NCCL: all ranks are done, and it is only in step */
 	bool whole_call; /* the ring path's own way of working, not a rescue */
-	bool no_memory;	 /* the last send was refused for want of it: poll() would not wait */
+	bool by_gather;	 /* over NCCL, all at once; else over the ring */
+	struct device_gather gather;
+	uint64_t patience_ns; /* until when descriptions are waited for */
+	bool no_memory;	      /* the last send was refused for want of it: poll() would not wait */
 	unsigned next, prev;
 	uint64_t turn;
 	uint64_t total, offset; /* bytes: of the turn, of the current chunk */
 	uint32_t signature;
 	size_t element_bytes;
+	int dtype, op;
 	uint64_t have;	 /* origins whose part of the current chunk is here */
 	uint64_t sent;	 /* ... and has been passed on, or need not be */
 	uint64_t digest; /* of the output so far */
 	uint64_t began_ns;
 	uint64_t seq, pass; /* of the call: its description may be gone when the attempt ends */
 	char *parts;	    /* nranks * CHUNK */
+	char *reduced;	    /* CHUNK: on its way to a device */
 	struct stash stash; /* one message that is too early: the next chunk's */
 };
 
@@ -75,8 +90,9 @@ struct rescue *rescue_create(struct belay_comm *comm)
 	/* Now, not when something is wrong already (design.md: all that rescue needs is
 	 * allocated at creation). */
 	rescue->parts = calloc(comm->nranks, CHUNK);
-	if (!rescue->parts) {
-		free(rescue);
+	rescue->reduced = calloc(1, CHUNK);
+	if (!rescue->parts || !rescue->reduced) {
+		rescue_free(rescue);
 		return NULL;
 	}
 	return rescue;
@@ -87,6 +103,7 @@ void rescue_free(struct rescue *rescue)
 	if (!rescue)
 		return;
 	free(rescue->parts);
+	free(rescue->reduced);
 	free(rescue);
 }
 
@@ -144,22 +161,33 @@ static uint64_t payload_digest(const char *payload, size_t bytes)
 	return sum + word;
 }
 
-/* Takes the parts that this rank puts in: its own and those it donates. */
-static void take_own_parts(struct rescue *rescue)
+/* A rank's part of the chunk, out of its slot or its device. [PROGRESS] (2) was done when the
+ * rescue was begun: all ranks have staged the turn whole. A dead rank's copy is whole for the same
+ * reason on the host, where one thread wrote it before it posted; on a device its blocks' words say
+ * so (P3). */
+static int read_part(struct rescue *rescue, unsigned r)
 {
 	struct belay_comm *comm = rescue->comm;
 
-	for (unsigned r = 0; r < comm->nranks; r++) {
-		if (injector(rescue, r) != comm->rank)
+	if (comm->device)
+		return device_read_retained(comm, r, rescue->turn, rescue->offset,
+					    chunk_bytes(rescue), part(rescue, r));
+	memcpy(part(rescue, r), region_slot(&comm->region, r, rescue->turn) + rescue->offset,
+	       chunk_bytes(rescue));
+	return 0;
+}
+
+/* Takes the parts that this rank puts in: its own and those it donates. */
+static int take_own_parts(struct rescue *rescue)
+{
+	for (unsigned r = 0; r < rescue->comm->nranks; r++) {
+		if (injector(rescue, r) != rescue->comm->rank)
 			continue;
-		/* [PROGRESS] (2) was done when the rescue was begun: all ranks have staged the turn
-		 * whole. A dead rank's copy is whole for the same reason: one thread wrote it
-		 * before it posted (P3). */
-		memcpy(part(rescue, r),
-		       region_slot(&comm->region, r, rescue->turn) + rescue->offset,
-		       chunk_bytes(rescue));
+		if (read_part(rescue, r))
+			return -1;
 		rescue->have |= rank_bit(r);
 	}
+	return 0;
 }
 
 /* True when every rank is done with a turn: nobody needs its rescue, and its slots and descriptions
@@ -179,8 +207,7 @@ static void begin_chunk(struct rescue *rescue, uint64_t offset)
 {
 	rescue->offset = offset;
 	rescue->have = rescue->sent = 0;
-	take_own_parts(rescue);
-	if (is_over(rescue->comm, rescue->turn))
+	if (take_own_parts(rescue) || is_over(rescue->comm, rescue->turn))
 		rescue_cancel(rescue);
 }
 
@@ -205,13 +232,13 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 		.kind = (uint8_t)kind,
 		.status = status,
 		.peer = lost_rank(rescue),
-		.path = BELAY_PATH_RING,
+		.path = rescue->by_gather ? BELAY_PATH_NCCL : BELAY_PATH_RING,
 		.value = (int64_t)rescue_attempt(rescue->word),
 		.mask = rescue->members,
 		.duration_ns = now - rescue->began_ns,
 	};
 
-	if (!rescue->whole_call)
+	if (!rescue->whole_call && !rescue->over)
 		trace_event(rescue->comm->trace, &event);
 }
 
@@ -238,81 +265,210 @@ static void clear_spoiled_header(const struct rescue *rescue)
 /* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
 static void complain(struct rescue *rescue)
 {
-	(void)mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn, clock_now_ns());
+	(void)mailbox_complain(&rescue->comm->mailbox, COMPLAINT_MISMATCH, rescue->turn,
+			       clock_now_ns());
 	rescue_cancel(rescue);
 }
 
-/* M1: of every rank, for a dead one's part comes from a donor. All have staged the turn, so all
- * descriptions stand unless the turn is over. */
-static bool signatures_agree(const struct rescue *rescue)
-{
-	const struct belay_comm *comm = rescue->comm;
+/* What is known of the descriptions of a turn. */
+enum descriptions { DESCRIPTIONS_OPEN, DESCRIPTIONS_AGREE, DESCRIPTIONS_DIFFER };
 
-	for (unsigned r = 0; r < comm->nranks; r++)
-		if (comm->control.rank[r].call[rescue->turn & 1].signature != rescue->signature)
-			return is_over(comm, rescue->turn);
-	return true;
+/* Whether a description is of the turn, and whole. A calling thread stores it before it posts
+ * `staged`. A kernel's stores to the host come in any order (P2), so its description must prove
+ * itself: by its last turn, and by a signature that is the hash of the rest. */
+static bool is_settled(const struct belay_comm *comm, const struct control_call *call,
+		       uint64_t turn)
+{
+	return !comm->device ||
+	       (call->last_turn >= turn &&
+		call->signature == call_signature(call->count, call->dtype, call->op, call->pass,
+						  call->index));
 }
 
-static void rescue_begin(struct rescue *rescue, uint64_t word, uint64_t members)
+/* M1: of every rank, for a dead one's part comes from a donor. All have staged the turn, so all
+ * descriptions stand, or will, unless the turn is over. */
+static enum descriptions compare_descriptions(const struct rescue *rescue)
+{
+	const struct belay_comm *comm = rescue->comm;
+	uint64_t parity = rescue->turn & 1;
+	const struct control_call *own = &comm->own->call[parity];
+	bool differ = false;
+
+	for (unsigned r = 0; r < comm->nranks; r++) {
+		const struct control_call *call = &comm->control.rank[r].call[parity];
+
+		if (!is_settled(comm, call, rescue->turn))
+			return DESCRIPTIONS_OPEN;
+		differ |= call->signature != own->signature;
+	}
+	return differ ? DESCRIPTIONS_DIFFER : DESCRIPTIONS_AGREE;
+}
+
+/* Takes over what the own description says. The bytes of a turn are those of its place among the
+ * turns of its call. */
+static void read_description(struct rescue *rescue)
 {
 	struct belay_comm *comm = rescue->comm;
-	uint64_t turn = rescue_turn(word);
-	const struct control_call *call = &comm->own->call[turn & 1];
+	const struct control_call *call = &comm->own->call[rescue->turn & 1];
 	uint64_t bytes, begin;
 
-	rescue->word = word;
-	rescue->members = members;
-	rescue->turn = turn;
 	rescue->whole_call = call->path == BELAY_PATH_RING;
+	rescue->dtype = call->dtype;
+	rescue->op = call->op;
 	rescue->element_bytes = belay_dtype_bytes(call->dtype);
 	rescue->signature = call->signature;
 	rescue->seq = call->seq;
 	rescue->pass = call->pass;
 	bytes = call->count * rescue->element_bytes;
-	begin = (call_turns(bytes, comm->turn_bytes) - 1 - (call->last_turn - turn)) *
+	begin = (call_turns(bytes, comm->turn_bytes) - 1 - (call->last_turn - rescue->turn)) *
 		comm->turn_bytes;
 	rescue->total = bytes - begin < comm->turn_bytes ? bytes - begin : comm->turn_bytes;
-	rescue->digest = 0;
-	rescue->stash.full = false;
-	rescue->next = ring_neighbour(rescue, 1);
-	rescue->prev = ring_neighbour(rescue, comm->nranks - 1);
-	rescue->active = true;
-	clear_spoiled_header(rescue);
+}
+
+bool rescue_turn_bytes(const struct belay_comm *comm, uint64_t turn, uint64_t *ret_bytes)
+{
+	/* Only what read_description() touches. */
+	struct rescue rescue = {.comm = (struct belay_comm *)(uintptr_t)comm, .turn = turn};
+
+	if (!is_settled(comm, &comm->own->call[turn & 1], turn))
+		return false;
+	read_description(&rescue);
+	*ret_bytes = rescue.total;
+	return true;
+}
+
+/* How the beginner of the attempt wants its parts to travel: 0 over the ring, else 1 + the bytes of
+ * a part, over NCCL. */
+static uint64_t gather_word(const struct belay_comm *comm, uint64_t word)
+{
+	uint64_t parity = (rescue_turn(word) + rescue_attempt(word)) & 1;
+
+	/* Acquire: written before the word was swapped in, which has been read already. */
+	return atomic_load_explicit(&comm->control.rank[rescue_rank(word)].rescue_gather[parity],
+				    memory_order_acquire);
+}
+
+bool rescue_is_broken(const struct belay_comm *comm, uint64_t word)
+{
+	return gather_word(comm, word) &&
+	       atomic_load_explicit(&comm->control.head->nccl.broken, memory_order_acquire);
+}
+
+static void give_to_gather(struct rescue *rescue)
+{
+	struct belay_comm *comm = rescue->comm;
+	const struct gather_tag tag = {
+		.word = rescue->word,
+		.bytes = gather_word(comm, rescue->word) - 1,
+		.rank = comm->rank,
+	};
+
+	device_gather_begin(comm, &rescue->gather, rescue->turn, &tag, rescue->over);
+}
+
+static void take_stash(struct rescue *rescue);
+
+/* A message may have come before this rank had joined. */
+static void begin_ring(struct rescue *rescue)
+{
+	begin_chunk(rescue, 0);
+	if (rescue->active)
+		take_stash(rescue);
+}
+
+/* All descriptions stand: gives the own part. Whatever this rank does for R5 comes before that. */
+static void begin(struct rescue *rescue)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	rescue->joined = true;
+	if (!comm->device)
+		clear_spoiled_header(rescue);
 	rescue->began_ns = clock_now_ns();
 	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
 	if (faults_armed(&comm->faults))
 		fault_act(&comm->faults, (int)comm->rank, rescue->seq, FAULT_AT_RESCUE);
-	if (signatures_agree(rescue))
-		begin_chunk(rescue, 0);
+	if (comm->device && !rescue->over && device_prepare_rescue(comm, rescue->turn)) {
+		rescue_cancel(rescue);
+		return;
+	}
+	if (rescue->by_gather)
+		give_to_gather(rescue);
 	else
-		complain(rescue);
+		begin_ring(rescue);
 	/* The calling thread may be asleep, not yet past its own soft deadline. */
 	wait_ring_bell(comm->own);
 }
 
+/* Begins once the descriptions allow it. */
+static void try_to_begin(struct rescue *rescue)
+{
+	enum descriptions found = compare_descriptions(rescue);
+
+	rescue->over = is_over(rescue->comm, rescue->turn);
+	if (rescue->over && !rescue->by_gather) {
+		rescue_cancel(rescue);
+	} else if (rescue->over) {
+		begin(rescue);
+	} else if (found == DESCRIPTIONS_AGREE) {
+		read_description(rescue);
+		begin(rescue);
+	} else if (found == DESCRIPTIONS_DIFFER || clock_now_ns() >= rescue->patience_ns) {
+		complain(rescue);
+	}
+}
+
+static void join(struct rescue *rescue, uint64_t word, uint64_t members)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	rescue->members = members;
+	rescue->turn = rescue_turn(word);
+	rescue->by_gather = comm->device && gather_word(comm, word);
+	rescue->active = true;
+	rescue->joined = false;
+	rescue->digest = 0;
+	rescue->offset = rescue->have = rescue->sent = 0;
+	rescue->stash.full = false;
+	rescue->next = ring_neighbour(rescue, 1);
+	rescue->prev = ring_neighbour(rescue, comm->nranks - 1);
+	rescue->patience_ns = clock_now_ns() + DESCRIPTIONS_NS;
+	try_to_begin(rescue);
+}
+
 void rescue_cancel(struct rescue *rescue)
 {
-	if (rescue->active)
+	if (rescue->active && rescue->joined)
 		trace_rescue(rescue, EVENT_RESCUE_END, clock_now_ns(), BELAY_E_TIMEOUT);
+	if (rescue->active && rescue->by_gather)
+		device_gather_cancel(rescue->comm, &rescue->gather);
 	rescue->active = false;
 }
 
+/* NCCL does not need the links. */
 void rescue_lose_link(struct rescue *rescue, unsigned peer)
 {
-	if (rescue->active && rescue->members & rank_bit(peer))
+	if (rescue->active && !rescue->by_gather && rescue->members & rank_bit(peer))
 		rescue_cancel(rescue);
+}
+
+/* A gather that is running is brought to its end before the one of a later turn: all ranks' gathers
+ * come in the same order. Its own deadline bounds that. */
+static bool is_in_step(const struct rescue *rescue, uint64_t word)
+{
+	return rescue->active && rescue->by_gather && rescue->gather.state == GATHER_GATHERING &&
+	       rescue_turn(word) > rescue->turn && gather_word(rescue->comm, word);
 }
 
 void rescue_follow(struct rescue *rescue, uint64_t word, uint64_t members)
 {
 	struct belay_comm *comm = rescue->comm;
 
-	if (word != rescue->word && word != 0) {
+	if (word != rescue->word && word != 0 && !is_in_step(rescue, word)) {
 		rescue_cancel(rescue);
 		rescue->word = word;
-		if (members & rank_bit(comm->rank) && !is_over(comm, rescue_turn(word)))
-			rescue_begin(rescue, word, members);
+		if (members & rank_bit(comm->rank))
+			join(rescue, word, members);
 	}
 	if (rescue->active)
 		rescue_pump(rescue);
@@ -410,9 +566,9 @@ static void take_part(struct rescue *rescue, const struct message *head, const c
 		if (!is_current(rescue, head))
 			return;
 	}
-	if (head->offset == rescue->offset) {
+	if (rescue->joined && head->offset == rescue->offset) {
 		accept_part(rescue, head, payload);
-	} else if (head->offset > rescue->offset && !rescue->stash.full) {
+	} else if ((head->offset > rescue->offset || !rescue->joined) && !rescue->stash.full) {
 		rescue->stash.full = true;
 		rescue->stash.head = *head;
 		memcpy(rescue->stash.payload, payload, head->bytes);
@@ -430,12 +586,14 @@ static void take_stash(struct rescue *rescue)
 /* Without memory the link counts as writable all the same; then the next look tries again. */
 bool rescue_wants_write(const struct rescue *rescue, unsigned peer)
 {
-	return rescue->active && peer == rescue->next && unsent(rescue) && !rescue->no_memory;
+	return rescue->active && !rescue->by_gather && peer == rescue->next && unsent(rescue) &&
+	       !rescue->no_memory;
 }
 
+/* What comes too early stays where it is. */
 bool rescue_wants_read(const struct rescue *rescue, unsigned peer)
 {
-	return !(rescue->active && peer == rescue->prev && rescue->stash.full);
+	return !(rescue->active && peer == rescue->prev && (rescue->stash.full || !rescue->joined));
 }
 
 bool rescue_read(struct rescue *rescue, unsigned peer)
@@ -467,33 +625,46 @@ bool rescue_read(struct rescue *rescue, unsigned peer)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void reduce_chunk(struct rescue *rescue, const struct stuck_turn *stuck)
+static int reduce_chunk(struct rescue *rescue, const struct stuck_turn *stuck)
 {
+	struct belay_comm *comm = rescue->comm;
 	const void *sources[BELAY_RANKS_MAX];
-	void *destinations[1] = {(char *)stuck->output + rescue->offset};
+	void *destinations[1] = {comm->device ? rescue->reduced
+					      : (char *)stuck->output + rescue->offset};
 
-	for (unsigned r = 0; r < rescue->comm->nranks; r++)
+	for (unsigned r = 0; r < comm->nranks; r++)
 		sources[r] = part(rescue, r);
 	rescue->digest += host_sum(&(struct host_sum_job){
 		.sources = sources,
-		.nsources = rescue->comm->nranks,
+		.nsources = comm->nranks,
 		.destinations = destinations,
 		.ndestinations = 1,
 		.count = chunk_bytes(rescue) / rescue->element_bytes,
-		.dtype = stuck->dtype,
-		.op = stuck->op,
+		.dtype = rescue->dtype,
+		.op = rescue->op,
 	});
+	if (!comm->device)
+		return 0;
+	return device_write_output(comm, stuck->output, rescue->offset, rescue->reduced,
+				   chunk_bytes(rescue));
 }
 
 enum hold { HOLD, GO_ON, GO_ON_WITH_OUTPUT };
+
+static bool is_done_here(const struct belay_comm *comm, uint64_t turn)
+{
+	if (comm->device)
+		return device_done(comm, comm->rank) >= turn;
+	/* Relaxed: own process's word; only whether the calling thread is through matters. */
+	return atomic_load_explicit(&comm->own->done, memory_order_relaxed) >= turn;
+}
 
 /* R2: output is written only once the calling thread has abandoned the turn to us. */
 static enum hold hold(struct rescue *rescue, struct stuck_turn *ret_stuck)
 {
 	struct belay_comm *comm = rescue->comm;
 
-	/* Relaxed: own process's word; only whether the calling thread is through matters. */
-	if (atomic_load_explicit(&comm->own->done, memory_order_relaxed) >= rescue->turn)
+	if (is_done_here(comm, rescue->turn))
 		return GO_ON;
 	if (mailbox_ask(&comm->mailbox, rescue->turn, clock_now_ns()) != MAILBOX_ABANDONED) {
 		wait_ring_bell(comm->own);
@@ -534,18 +705,35 @@ static bool raise_word(_Atomic uint64_t *word, uint64_t number)
 	return false;
 }
 
-/* S4: each rescued turn is counted once, by whoever raises the word; and so is its seq, which is
- * the calling thread's: that thread waits for this turn's outcome. */
+/* S4: each rescued turn is counted once, by whoever raises the word; and so is its seq. */
 static void count_rescue(const struct rescue *rescue)
 {
 	struct control_head *head = rescue->comm->control.head;
-	uint64_t seq = atomic_load_explicit(&rescue->comm->own->seq, memory_order_relaxed);
 
 	/* Relaxed: numbers to be shown. */
 	if (raise_word(&head->rescued_last, rescue->turn))
 		atomic_fetch_add_explicit(&head->rescued_count, 1, memory_order_relaxed);
-	if (raise_word(&head->rescued_seq_last, seq))
+	if (raise_word(&head->rescued_seq_last, rescue->seq))
 		atomic_fetch_add_explicit(&head->rescued_seqs, 1, memory_order_relaxed);
+}
+
+/* What the kernel's own record cannot say. */
+static void note_record(const struct rescue *rescue, uint64_t now)
+{
+	struct device_note note = {
+		.turn = rescue->turn,
+		.digest_known = true,
+		.digest = rescue->digest,
+	};
+
+	if (!rescue->comm->device)
+		return;
+	if (!rescue->whole_call) {
+		note.flags = CALL_RESCUED;
+		note.rescue_path = rescue->by_gather ? BELAY_PATH_NCCL : BELAY_PATH_RING;
+		note.rescue_ns = now - rescue->began_ns;
+	}
+	device_records_note(rescue->comm, &note);
 }
 
 static void finish(struct rescue *rescue, bool output)
@@ -558,6 +746,7 @@ static void finish(struct rescue *rescue, bool output)
 	trace_rescue(rescue, EVENT_RESCUE_END, clock_now_ns(), 0);
 	if (!output)
 		return;
+	note_record(rescue, clock_now_ns());
 	mailbox_release(&comm->mailbox, rescue->turn, 0, rescue->digest);
 	wait_ring_bell(comm->own);
 }
@@ -575,7 +764,10 @@ static bool end_chunk(struct rescue *rescue)
 	if (held == GO_ON_WITH_OUTPUT) {
 		if (!pushes_are_over(rescue, &stuck))
 			return false;
-		reduce_chunk(rescue, &stuck);
+		if (reduce_chunk(rescue, &stuck)) {
+			rescue_cancel(rescue);
+			return false;
+		}
 	}
 	if (last) {
 		finish(rescue, held == GO_ON_WITH_OUTPUT);
@@ -586,10 +778,52 @@ static bool end_chunk(struct rescue *rescue)
 	return true;
 }
 
+/* NCCL cannot be used for rescues any more, by nobody: whoever is stuck begins a new attempt, over
+ * the ring. */
+static void lose_gather(struct rescue *rescue)
+{
+	/* Release: what led to it is seen. */
+	atomic_store_explicit(&rescue->comm->control.head->nccl.broken, 1, memory_order_release);
+	rescue_cancel(rescue);
+	rescue_tell_peers(rescue->comm);
+}
+
+/* Over NCCL: asks for the output while the parts are on their way, so that the kernel has left when
+ * they are there. */
+static void pump_gather(struct rescue *rescue)
+{
+	struct belay_comm *comm = rescue->comm;
+	struct stuck_turn stuck = {0};
+	enum hold held = rescue->over ? GO_ON : hold(rescue, &stuck);
+	enum gather_state state = device_gather_look(comm, &rescue->gather, clock_now_ns());
+
+	if (state == GATHER_FAILED ||
+	    (state == GATHER_GATHERING && rescue_is_broken(comm, rescue->word))) {
+		lose_gather(rescue);
+		return;
+	}
+	if (state != GATHER_READY || held == HOLD)
+		return;
+	if (held == GO_ON_WITH_OUTPUT &&
+	    device_gather_write(comm, &rescue->gather, rescue->total / rescue->element_bytes,
+				rescue->dtype, rescue->op, stuck.output, &rescue->digest))
+		lose_gather(rescue);
+	else
+		finish(rescue, held == GO_ON_WITH_OUTPUT);
+}
+
 void rescue_pump(struct rescue *rescue)
 {
 	bool moved = true;
 
+	if (rescue->active && !rescue->joined)
+		try_to_begin(rescue);
+	if (!rescue->active || !rescue->joined)
+		return;
+	if (rescue->by_gather) {
+		pump_gather(rescue);
+		return;
+	}
 	while (rescue->active && moved) {
 		send_parts(rescue);
 		moved = rescue->active && rescue->have == ranks_below(rescue->comm->nranks) &&

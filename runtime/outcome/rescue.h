@@ -61,6 +61,13 @@ void rescue_pump(struct rescue *rescue);
 /* True between begin and end. */
 bool rescue_active(const struct rescue *rescue);
 
+/* Bytes of a turn that this rank has staged, by its own description; false while that does not
+ * stand yet. */
+bool rescue_turn_bytes(const struct belay_comm *comm, uint64_t turn, uint64_t *ret_bytes);
+
+/* True when the attempt that a rescue word names goes over NCCL, and a rank has seen that fail. */
+bool rescue_is_broken(const struct belay_comm *comm, uint64_t word);
+
 /* Asks every live peer's watcher to look at the segment now. Never blocks. */
 void rescue_tell_peers(struct belay_comm *comm);
 

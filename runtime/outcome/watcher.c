@@ -12,9 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/device_calls.h"
 #include "runtime/outcome/path_switch.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
@@ -25,6 +28,10 @@
 #define STANDSTILL_NS (500 * NS_PER_MS)
 /* Actions in one look; more would be a livelock in the rules, so go back to poll() in between. */
 #define ACTIONS_MAX 16
+/* While kernels are rescued: they and NCCL wake nobody. */
+#define RESCUE_POLL_NS (50 * NS_PER_MS / 1000)
+/* Sleeps shorter than this cost more than they save. */
+#define SLEEP_NS_MIN (20 * NS_PER_MS / 1000)
 
 void watcher_kick(struct watcher *watcher)
 {
@@ -48,8 +55,10 @@ static void view_words(struct watcher *w, struct outcome_view *view)
 	atomic_thread_fence(memory_order_seq_cst);
 	view->verdict = atomic_load_explicit(&head->verdict, memory_order_acquire);
 	view->rescue = atomic_load_explicit(&head->rescue, memory_order_acquire);
-	if (view->rescue)
+	if (view->rescue) {
 		view->rescue_members = watcher_rescue_members(comm, view->rescue);
+		view->rescue_broken = rescue_is_broken(comm, view->rescue);
+	}
 	for (unsigned r = 0; r < comm->nranks; r++) {
 		const struct control_rank *rank = &comm->control.rank[r];
 
@@ -107,6 +116,8 @@ static void view_wait(struct watcher *w, struct outcome_view *view)
 	view->since_ns = stuck.since_ns + (w->stood_still_ns - w->stood_still_before_ns);
 	view->give_up_ns = stuck.give_up_ns;
 	view->late_told = w->late_told;
+	view->at_once = stuck.at_once;
+	view->no_rescue = stuck.no_rescue;
 	sent = liveness_sent(view);
 	for (; sent; sent &= sent - 1) {
 		unsigned r = (unsigned)__builtin_ctzll(sent);
@@ -148,19 +159,37 @@ static void build_view(struct watcher *w, struct outcome_view *view)
 
 /* ---- one look -------------------------------------------------------------------------------- */
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What is due without an action. */
+static uint64_t look_around(struct watcher *w, uint64_t now)
+{
+	struct belay_comm *comm = w->comm;
+	uint64_t again = path_switch_watch(w, now);
+
+	if (rescue_active(w->rescue))
+		again = sooner(again, now + (comm->device ? RESCUE_POLL_NS : NS_PER_MS));
+	return comm->device ? sooner(again, device_watch(comm, now)) : again;
+}
+
 /* Looks and acts until there is nothing to do; returns when to look again at the latest. */
 static uint64_t look(struct watcher *w)
 {
 	struct outcome_view view;
-	uint64_t again;
 
+	/* What kernels have posted since; what comes of it is ordered in look_around(). */
+	if (w->comm->device)
+		(void)device_calls_watch(w->comm, clock_now_ns());
 	for (int i = 0; i < ACTIONS_MAX; i++) {
 		struct outcome_action action;
 
 		build_view(w, &view);
 		if (verdict_decided(view.verdict)) {
 			watcher_meet_verdict(w);
-			return UINT64_MAX;
+			return w->comm->device ? device_watch(w->comm, view.now_ns) : UINT64_MAX;
 		}
 		rescue_follow(w->rescue, view.rescue, view.rescue_members);
 		action = outcome_decide(&view);
@@ -168,17 +197,15 @@ static uint64_t look(struct watcher *w)
 			break;
 		watcher_act(w, &view, &action);
 	}
-	again = path_switch_watch(w, view.now_ns);
-	if (rescue_active(w->rescue) && again > view.now_ns + NS_PER_MS)
-		again = view.now_ns + NS_PER_MS;
-	return again < outcome_next_ns(&view) ? again : outcome_next_ns(&view);
+	return sooner(look_around(w, view.now_ns), outcome_next_ns(&view));
 }
 
 static void heartbeat(struct watcher *w, uint64_t now)
 {
 	struct control_rank *own = w->comm->own;
 	/* Relaxed here and below: labels for people (L4), they order nothing. */
-	uint64_t done = atomic_load_explicit(&own->done, memory_order_relaxed);
+	uint64_t done = w->comm->device ? device_done(w->comm, w->comm->rank)
+					: atomic_load_explicit(&own->done, memory_order_relaxed);
 
 	if (done != w->done_seen) {
 		w->done_seen = done;
@@ -267,33 +294,36 @@ static void handle_slots(struct watcher *w, const struct pollfd *slots)
 	}
 }
 
-static int timeout_ms(uint64_t now, uint64_t until)
+/* Whole milliseconds, but where kernels are waited for. */
+static uint64_t timeout_ns(const struct watcher *w, uint64_t now, uint64_t until)
 {
-	uint64_t ms;
+	uint64_t ns = until > now ? until - now : 0;
 
-	if (until <= now)
-		return 0;
-	ms = (until - now + NS_PER_MS - 1) / NS_PER_MS;
-	return ms > 1000 ? 1000 : (int)ms;
+	if (ns > NS_PER_SECOND)
+		ns = NS_PER_SECOND;
+	if (!w->comm->device)
+		return (ns + NS_PER_MS - 1) / NS_PER_MS * NS_PER_MS;
+	return ns && ns < SLEEP_NS_MIN ? SLEEP_NS_MIN : ns;
 }
 
 static void poll_once(struct watcher *w)
 {
 	struct pollfd slots[SLOTS_MAX];
 	uint64_t before = clock_now_ns(), after, wanted;
-	uint64_t until =
-		w->next_heartbeat_ns < w->next_look_ns ? w->next_heartbeat_ns : w->next_look_ns;
-	int ms = timeout_ms(before, until), ready;
+	uint64_t ns = timeout_ns(w, before, sooner(w->next_heartbeat_ns, w->next_look_ns));
+	const struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_SECOND),
+					 .tv_nsec = (long)(ns % NS_PER_SECOND)};
+	int ready;
 
 	fill_slots(w, slots);
-	ready = poll(slots, slot_count(w->comm), ms);
+	ready = ppoll(slots, slot_count(w->comm), &timeout, NULL);
 	if (ready < 0 && errno != EINTR)
 		/* No memory, or a limit lowered meanwhile: go on by the clock instead of
 		 * spinning. */
 		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NS_PER_MS},
 				      NULL);
 	after = clock_now_ns();
-	wanted = before + (uint64_t)ms * NS_PER_MS;
+	wanted = before + ns;
 	if (after > wanted + STANDSTILL_NS)
 		w->stood_still_ns += after - wanted;
 	if (ready > 0)
@@ -302,10 +332,27 @@ static void poll_once(struct watcher *w)
 		heartbeat(w, after);
 }
 
+/* For as long as the thread lives: its device is current, and nothing that it asks of CUDA breaks a
+ * capture of the application's. */
+static void take_device(const struct watcher *w)
+{
+	struct gpu_error error;
+	int before;
+
+	if (!w->comm->device)
+		return;
+	gpu_thread_is_background();
+	/* 50 us of slack in each sleep would double it; cannot fail. */
+	(void)prctl(PR_SET_TIMERSLACK, 1000UL);
+	if (gpu_use(w->comm->device->ordinal, &before, &error))
+		device_fault(w->comm, &error, "taking the device for the watcher");
+}
+
 static void *run(void *argument)
 {
 	struct watcher *w = argument;
 
+	take_device(w);
 	heartbeat(w, clock_now_ns());
 	/* Acquire: pairs with watcher_stop(). */
 	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
@@ -317,6 +364,8 @@ static void *run(void *argument)
 	 * told and traced. */
 	if (comm_decided(w->comm))
 		watcher_meet_verdict(w);
+	if (w->comm->device)
+		(void)device_calls_watch(w->comm, clock_now_ns());
 	return NULL;
 }
 

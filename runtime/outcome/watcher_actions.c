@@ -5,6 +5,12 @@
 #include <string.h>
 
 #include "runtime/clock.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/device_calls.h"
+#include "runtime/cuda/device_memory.h"
+#include "runtime/cuda/device_records.h"
+#include "runtime/cuda/nccl_watch.h"
+#include "runtime/cuda/nccl_worker.h"
 #include "runtime/outcome/mismatch.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
@@ -71,6 +77,11 @@ static struct named_call name_call(const struct belay_comm *comm, const struct p
 
 /* ---- proposals ------------------------------------------------------------------------------- */
 
+static const char *text_or(const char *text, const char *otherwise)
+{
+	return text ? text : otherwise;
+}
+
 static void describe(const struct belay_comm *comm, const struct outcome_view *view,
 		     struct control_cause *cause, const struct named_call *named)
 {
@@ -108,6 +119,15 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 			 "rank %d called belay_comm_abort(); first unfinished call: seq %" PRIu64,
 			 rank, named->seq);
 		break;
+	case BELAY_CAUSE_GPU_FAULT:
+		snprintf(cause->text, sizeof(cause->text),
+			 "the GPU of rank %d (pid %d) failed at seq %" PRIu64 ": %s", rank, pid,
+			 named->seq, text_or(device_fault_text(comm), "no text"));
+		break;
+	case BELAY_CAUSE_NCCL_FAILED:
+		snprintf(cause->text, sizeof(cause->text), "NCCL failed at seq %" PRIu64 ": %s",
+			 named->seq, text_or(nccl_watch_failure(comm), "no text"));
+		break;
 	default:
 		snprintf(cause->text, sizeof(cause->text), "%s at seq %" PRIu64,
 			 belay_cause_name((enum belay_cause)cause->cause), named->seq);
@@ -140,18 +160,38 @@ static void propose(struct watcher *w, const struct outcome_view *view,
 
 /* ---- rescue, late, burial -------------------------------------------------------------------- */
 
-static void begin_rescue(struct watcher *w, const struct outcome_view *view,
-			 const struct outcome_action *action)
+/* How the parts of an attempt travel, see control_rank.rescue_gather: over NCCL where nothing has
+ * failed so far. 0: -1 when it cannot be said yet. */
+static int choose_way(const struct belay_comm *comm, const struct outcome_action *action,
+		      uint64_t *ret_gather)
+{
+	uint64_t turn = rescue_turn(action->to), bytes;
+
+	*ret_gather = 0;
+	if (!comm->device)
+		return 0;
+	if (!rescue_turn_bytes(comm, turn, &bytes))
+		return -1;
+	if (action->mask == ranks_below(comm->nranks) && rescue_attempt(action->to) == 1 &&
+	    comm->own->call[turn & 1].path == BELAY_PATH_SYMM &&
+	    nccl_worker_can_gather(comm->device->nccl))
+		*ret_gather = bytes + 1;
+	return 0;
+}
+
+static void begin_rescue(struct watcher *w, const struct outcome_action *action)
 {
 	struct belay_comm *comm = w->comm;
 	uint64_t parity = (rescue_turn(action->to) + rescue_attempt(action->to)) & 1;
-	uint64_t expected = action->from;
+	uint64_t expected = action->from, gather;
 
-	(void)view;
+	if (choose_way(comm, action, &gather))
+		return; /* in the next look */
 	/* Relaxed: the CAS below releases it. */
 	atomic_store_explicit(&comm->own->rescue_members[parity], action->mask,
 			      memory_order_relaxed);
 	atomic_store_explicit(&comm->own->rescue_lost[parity], action->rank, memory_order_relaxed);
+	atomic_store_explicit(&comm->own->rescue_gather[parity], gather, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&comm->control.head->rescue, &expected,
 						     action->to, memory_order_seq_cst,
 						     memory_order_acquire))
@@ -160,8 +200,9 @@ static void begin_rescue(struct watcher *w, const struct outcome_view *view,
 		cause_message(comm->causes, BELAY_LOG_WARN, "rescue",
 			      "seq %" PRIu64
 			      ": data of rank %d has not arrived though it was sent; "
-			      "finishing the call over the ring",
-			      comm->own->call[rescue_turn(action->to) & 1].seq, action->rank);
+			      "finishing the call over %s",
+			      comm->own->call[rescue_turn(action->to) & 1].seq, action->rank,
+			      gather ? "NCCL" : "the ring");
 	rescue_tell_peers(comm);
 }
 
@@ -199,8 +240,38 @@ static void name_late(struct watcher *w, const struct outcome_view *view,
 		(double)waited / NS_PER_MS, view->missing);
 }
 
+/* Whether the last input that a dead rank has staged can be used (P3). On the NCCL path nothing is
+ * retained. */
+static bool is_whole(struct belay_comm *comm, unsigned rank)
+{
+	const struct control_rank *dead = &comm->control.rank[rank];
+	uint64_t staged = atomic_load_explicit(&dead->staged, memory_order_acquire);
+
+	return dead->call[staged & 1].path != BELAY_PATH_NCCL &&
+	       device_input_is_whole(comm, rank, staged);
+}
+
+/* Before its bit in `dead`: the first answer is everybody's, see control_head.examined. */
+static void examine(struct belay_comm *comm, unsigned rank)
+{
+	_Atomic uint64_t *examined = &comm->control.head->examined;
+	uint64_t word = atomic_load_explicit(examined, memory_order_acquire);
+	uint64_t verdict = rank_bit(rank);
+
+	if (word & rank_bit(rank))
+		return;
+	if (!is_whole(comm, rank))
+		verdict |= rank_bit(rank + 32);
+	while (!(word & rank_bit(rank)) &&
+	       !atomic_compare_exchange_weak_explicit(examined, &word, word | verdict,
+						      memory_order_acq_rel, memory_order_acquire))
+		;
+}
+
 static void bury(struct watcher *w, uint64_t mask)
 {
+	for (uint64_t m = w->comm->device ? mask : 0; m; m &= m - 1)
+		examine(w->comm, (unsigned)__builtin_ctzll(m));
 	/* Acquire and release: whoever sees the bit also sees the dead rank's last words. */
 	uint64_t before =
 		atomic_fetch_or_explicit(&w->comm->control.head->dead, mask, memory_order_acq_rel);
@@ -246,7 +317,7 @@ void watcher_act(struct watcher *w, const struct outcome_view *view,
 		propose(w, view, action);
 		break;
 	case OUTCOME_RESCUE:
-		begin_rescue(w, view, action);
+		begin_rescue(w, action);
 		break;
 	case OUTCOME_NAME_LATE:
 		name_late(w, view, action);
@@ -268,6 +339,10 @@ void watcher_meet_verdict(struct watcher *w)
 
 	if (rescue_active(w->rescue))
 		rescue_cancel(w->rescue);
+	if (comm->device)
+		device_fail_from(comm,
+				 verdict_turn(atomic_load_explicit(&comm->control.head->verdict,
+								   memory_order_acquire)));
 	if (mailbox_read(&comm->mailbox, &stuck) == MAILBOX_ABANDONED)
 		mailbox_release(&comm->mailbox, stuck.turn, -1, 0);
 	wait_ring_bell(comm->own);
@@ -288,6 +363,9 @@ void watcher_meet_verdict(struct watcher *w)
 	};
 	snprintf(event.text, sizeof(event.text), "%.*s", (int)sizeof(event.text) - 1, cause->text);
 	trace_event(comm->trace, &event);
+	if (comm->device)
+		device_records_fail(comm, cause->turn,
+				    comm_cause_status((enum belay_cause)cause->cause));
 	comm_note_verdict(comm, cause);
 	cause_message(comm->causes, BELAY_LOG_ERROR, "verdict", "communicator %.8s: verdict %s: %s",
 		      comm->id, belay_cause_name((enum belay_cause)cause->cause), cause->text);

@@ -37,6 +37,7 @@ struct watcher {
 	bool verdict_met;
 	/* Probes of the breaker: every rank's part, then rank 0's. */
 	uint64_t probe_sent, probe_seen;
+	bool hasty; /* on a device: kernels have been told that the breaker is not closed */
 	struct breaker breaker;
 	uint64_t rescues_seen, probe_round;
 };
