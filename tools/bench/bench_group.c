@@ -73,6 +73,15 @@ static void ended(void *user, int rank)
 	bench_barrier_break(&watch->job->barrier);
 }
 
+/* Beside a GPU the rank's thread polls, and must leave its watcher and NCCL's threads a processor.
+ */
+static int is_pinned(const struct bench_options *options)
+{
+	if (options->pin == BENCH_PIN_AUTO)
+		return options->nranks > 1 && !options->devices;
+	return options->pin;
+}
+
 static int create_job(const struct bench_options *options, struct bench_job **ret_job, int *ret_fd)
 {
 	struct bench_order order = {.nranks = options->nranks,
@@ -80,7 +89,7 @@ static int create_job(const struct bench_options *options, struct bench_job **re
 				    .first_seq = options->first_seq,
 				    .in_place = options->in_place,
 				    .region_buffers = options->region_buffers,
-				    .pin = options->pin,
+				    .pin = is_pinned(options),
 				    .devices = options->devices,
 				    .graph = options->graph,
 				    .buffers = options->buffers,

@@ -44,7 +44,7 @@ const char bench_help[] =
 	"  --in-place            send and receive in the same buffer\n"
 	"  --region-buffers      take the buffers from belay_buffer_alloc()\n"
 	"  --pin=auto|yes|no     rank R on the R-th processor, in turn (auto: yes for several "
-	"ranks)\n"
+	"ranks on the host)\n"
 	"\n"
 	"Workloads, instead of sizes:\n"
 	"  --workload=NAME|FILE  verify-pass (122 calls of 57344 bf16), or a file\n"
@@ -591,7 +591,7 @@ static int finish(struct reading *reading)
 		options->warmup = GRAPH_WARMUP;
 	if (options->graph && !given(reading, OPT_ITERS))
 		options->iterations = GRAPH_ITERATIONS;
-	options->pin = reading->pin == 1 || (reading->pin == 0 && options->nranks > 1);
+	options->pin = reading->pin == 0 ? BENCH_PIN_AUTO : reading->pin == 1;
 	return status;
 }
 

@@ -12,6 +12,7 @@
 
 #define BENCH_SIZES_MAX	      256
 #define BENCH_SIZE_MAX	      (UINT64_C(1) << 36)
+#define BENCH_PIN_AUTO	      2 /* value of `pin`: for several ranks on the host */
 #define BENCH_SHAPES_MAX      16
 #define BENCH_BUFFERS_MAX     4096
 #define BENCH_GRAPH_CALLS_MAX 10000
