@@ -45,10 +45,8 @@ static void end(struct gpu_seat *gpu)
 {
 	struct rank_report *report = gpu->seat->report;
 
-	report->statistics.size = sizeof(report->statistics);
 	if (gpu->seat->comm) {
-		RANK_EXPECT_STATUS(gpu->seat,
-				   belay_comm_statistics(gpu->seat->comm, &report->statistics), 0);
+		gpu_statistics(gpu, &report->statistics);
 		gpu_meet(gpu);
 		rank_destroy(gpu->seat);
 	}
@@ -314,7 +312,7 @@ END_TEST
 START_TEST(a_write_lost_in_a_replayed_graph_is_rescued_once_and_all_results_are_right)
 {
 	struct rank_group group;
-	struct work_plan plan = {.late = "3", .fault = "rank=1,seq=183,kind=drop"};
+	struct work_plan plan = {.late = "5", .grace = "20", .fault = "rank=1,seq=183,kind=drop"};
 
 	run_well(replay_passes, &plan, &group);
 	for (int r = 0; r < group.nranks; r++)
@@ -348,7 +346,9 @@ static void work_plainly(struct rank_seat *seat)
 	end(&gpu);
 }
 
-static const char *const kinds[] = {"count", "dtype", "op", "swap", "skip"};
+/* Not skip: the call that is left out returns success, and its output is what it was. */
+static const char *const kinds[] = {"count", "dtype", "op", "swap"};
+#define KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
 
 /* Rows 15 and 16. */
 START_TEST(ranks_that_call_differently_get_a_mismatch_and_nothing_is_written)
@@ -606,8 +606,9 @@ static Suite *suite(void)
 	tcase_add_test(faults,
 		       a_write_lost_in_a_replayed_graph_is_rescued_once_and_all_results_are_right);
 	tcase_add_test(faults, wrong_flags_are_never_taken_for_data);
-	tcase_add_loop_test(
-		faults, ranks_that_call_differently_get_a_mismatch_and_nothing_is_written, 0, 5);
+	tcase_add_loop_test(faults,
+			    ranks_that_call_differently_get_a_mismatch_and_nothing_is_written, 0,
+			    KINDS);
 	tcase_add_test(faults, a_rank_that_is_late_is_waited_for_and_named);
 	tcase_add_test(paths, calls_above_the_limit_go_on_nccl);
 	tcase_add_test(paths, without_nccl_calls_above_the_limit_go_in_turns);

@@ -25,10 +25,8 @@ static void end(struct gpu_seat *gpu)
 {
 	struct rank_report *report = gpu->seat->report;
 
-	report->statistics.size = sizeof(report->statistics);
 	if (gpu->seat->comm) {
-		RANK_EXPECT_STATUS(gpu->seat,
-				   belay_comm_statistics(gpu->seat->comm, &report->statistics), 0);
+		gpu_statistics(gpu, &report->statistics);
 		gpu_meet(gpu);
 		rank_destroy(gpu->seat);
 	}

@@ -26,6 +26,7 @@
 #define SEED	    UINT64_C(0x62656c61)
 #define NS_PER_MS   UINT64_C(1000000)
 #define WAIT_NS	    (20000 * NS_PER_MS)
+#define RECORDS_NS  (2000 * NS_PER_MS)
 #define VERDICT_NS  (5000 * NS_PER_MS)
 #define SURVIVE_NS  (20000 * NS_PER_MS)
 #define CREATED	    (RANK_WORDS - 1)
@@ -497,6 +498,20 @@ void gpu_graph_free(struct gpu_graph *graph)
 
 /* ---- verdict and second life ----------------------------------------------------------------- */
 
+void gpu_statistics(struct gpu_seat *gpu, struct belay_statistics *ret_statistics)
+{
+	uint64_t first = gpu->seat->config.first_seq ? gpu->seat->config.first_seq : 1;
+	uint64_t until_ns = rank_now_ns() + RECORDS_NS;
+
+	do {
+		*ret_statistics = (struct belay_statistics){.size = sizeof(*ret_statistics)};
+		RANK_EXPECT_STATUS(gpu->seat,
+				   belay_comm_statistics(gpu->seat->comm, ret_statistics), 0);
+		(void)poll(NULL, 0, 1);
+	} while (ret_statistics->calls < gpu->seq - first && !gpu->seat->report->failed &&
+		 rank_now_ns() < until_ns);
+}
+
 void gpu_expect_healthy(struct gpu_seat *gpu)
 {
 	void *memory;
@@ -572,9 +587,7 @@ static void end_of_life(struct gpu_seat *gpu, const struct work_plan *plan)
 {
 	struct rank_report *report = gpu->seat->report;
 
-	report->statistics.size = sizeof(report->statistics);
-	RANK_EXPECT_STATUS(gpu->seat, belay_comm_statistics(gpu->seat->comm, &report->statistics),
-			   0);
+	gpu_statistics(gpu, &report->statistics);
 	if (report->failed)
 		gpu_meet_verdict(gpu);
 	if (report->failed != BELAY_E_GPU_FAULT ||

@@ -91,6 +91,9 @@ void gpu_graph_free(struct gpu_graph *graph);
 void gpu_meet(struct gpu_seat *gpu);
 /* Waits until the stream is empty, 20 s at most. */
 bool gpu_wait(struct gpu_seat *gpu);
+/* Counters of the communicator, once the watcher has come to the records of all calls, or after 2
+ * s. */
+void gpu_statistics(struct gpu_seat *gpu, struct belay_statistics *ret_statistics);
 /* The context takes memory, copies and kernels as ever. */
 void gpu_expect_healthy(struct gpu_seat *gpu);
 /* The verdict stands, or comes within 5 s: notes it; later calls return it. */
