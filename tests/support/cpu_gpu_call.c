@@ -172,12 +172,14 @@ static void go_on(struct block *block, enum worker_step next)
 
 static bool stage(struct turn_run *run, struct block *block)
 {
+	bool parked = run->arguments->kind == TURN_PARKED; /* the regions may be private */
+
 	if (!fault_is_over(run, block, SYMM_AT_STAGE))
 		return false;
-	if (data_stage(run, block, !pushes_later(run)))
+	if (data_stage(run, block, !parked && !pushes_later(run)))
 		return true;
 	block->staged = true; /* barrier 1 */
-	if (run->arguments->kind == TURN_PARKED)
+	if (parked)
 		go_on(block, WORKER_PARKED);
 	else
 		go_on(block, pushes_later(run) ? WORKER_PUSH : WORKER_REDUCE);
