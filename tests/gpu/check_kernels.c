@@ -365,7 +365,7 @@ static int skip(const char *why)
 		printf("Bail out! a GPU is needed: %s\n", why);
 		return 1;
 	}
-	printf("1..0 # SKIP %s\n", why);
+	printf("1..0 # SKIP no GPU: %s\n", why);
 	return 77;
 }
 
