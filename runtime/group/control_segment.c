@@ -80,6 +80,7 @@ void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_
 	atomic_store_explicit(&rank->seq, turn_before, memory_order_relaxed);
 	atomic_store_explicit(&rank->done_seq, turn_before, memory_order_relaxed);
 	atomic_store_explicit(&rank->pid, pid, memory_order_relaxed);
+	life_line_init(&rank->life);
 	atomic_store_explicit(&rank->state, CONTROL_JOINED, memory_order_release);
 }
 

@@ -39,6 +39,7 @@
 
 #include "kernels/symm_layout.h"
 #include "runtime/belay.h"
+#include "runtime/group/life_line.h"
 
 #define CONTROL_MAGIC	   UINT64_C(0x31676573796c6562) /* "belyseg1" */
 #define CONTROL_VERSION	   2
@@ -116,6 +117,8 @@ struct control_rank {
 	/* With devices: 0: the attempt goes over the ring; else 1 + bytes of each rank's part that
 	 * NCCL gathers. By parity and ordered as rescue_members. */
 	alignas(LINE) _Atomic uint64_t rescue_gather[2];
+
+	struct life_line life; /* held by the rank's watcher */
 
 	alignas(LINE) struct control_cause cause;
 	alignas(LINE) _Atomic uint32_t heir_asked; /* 1: asks for survivors */

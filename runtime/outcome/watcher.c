@@ -186,6 +186,8 @@ static uint64_t look(struct watcher *w)
 	for (int i = 0; i < ACTIONS_MAX; i++) {
 		struct outcome_action action;
 
+		if (w->comm->device)
+			watcher_look_for_deaths(w);
 		build_view(w, &view);
 		if (verdict_decided(view.verdict)) {
 			watcher_meet_verdict(w);
@@ -353,6 +355,7 @@ static void *run(void *argument)
 	struct watcher *w = argument;
 
 	take_device(w);
+	life_line_hold(&w->comm->own->life);
 	heartbeat(w, clock_now_ns());
 	/* Acquire: pairs with watcher_stop(). */
 	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
@@ -366,6 +369,7 @@ static void *run(void *argument)
 		watcher_meet_verdict(w);
 	if (w->comm->device)
 		(void)device_calls_watch(w->comm, clock_now_ns());
+	life_line_let_go(&w->comm->own->life);
 	return NULL;
 }
 

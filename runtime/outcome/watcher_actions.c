@@ -303,6 +303,22 @@ void watcher_note_exit(struct watcher *w, unsigned rank)
 	cause_add(w->comm->causes, NULL, 0, (int)rank, 0, "the process of rank %u has ended", rank);
 }
 
+void watcher_look_for_deaths(struct watcher *w)
+{
+	struct belay_comm *comm = w->comm;
+	uint64_t dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
+
+	for (uint64_t m = comm_others(comm) & ~dead; m; m &= m - 1) {
+		unsigned r = (unsigned)__builtin_ctzll(m);
+		struct life_line *life = &comm->control.rank[r].life;
+
+		if (!life_line_has_fallen(life))
+			continue;
+		life_line_bury(life);
+		bury(w, rank_bit(r));
+	}
+}
+
 /* ---- all actions ----------------------------------------------------------------------------- */
 
 void watcher_act(struct watcher *w, const struct outcome_view *view,
