@@ -367,11 +367,18 @@ struct place {
 	int rank, nranks, device;
 };
 
-/* A rank whose settings are bad (so told already) goes to tell the others. */
-static int find_place(struct ncclComm *nccl, const struct settings *settings, int bad,
-		      struct place *ret_place, struct cause_chain *causes)
+/* Which of several NCCLs; of settings that are bad no more than the config is known. */
+static const char *library_of(const struct settings *settings, const struct belay_config *config)
 {
-	const char *library = bad ? "" : settings->text[SETTING_nccl_library];
+	if (settings->text[SETTING_nccl_library])
+		return settings->text[SETTING_nccl_library];
+	return config->nccl_library ? config->nccl_library : "";
+}
+
+/* A rank whose settings are bad (so told already) goes to tell the others. */
+static int find_place(struct ncclComm *nccl, const struct settings *settings, const char *library,
+		      int bad, struct place *ret_place, struct cause_chain *causes)
+{
 	uint64_t patience_ns = bad ? TELL_NS : settings->start_ns;
 	struct errand *e = new_errand(nccl, library, bad, causes);
 	int status = BELAY_E_UNSUPPORTED;
@@ -419,7 +426,7 @@ int belay_comm_create_from_nccl(struct belay_comm **ret_comm, struct ncclComm *n
 	if (!causes)
 		return BELAY_E_NO_MEMORY;
 	status = read_settings(config, &full, &settings, causes);
-	status = find_place(nccl, &settings, status, &place, causes);
+	status = find_place(nccl, &settings, library_of(&settings, &full), status, &place, causes);
 	if (status)
 		tell(causes, status);
 	settings_free(&settings);

@@ -76,16 +76,11 @@ static const char *at(const struct nccl_worker *w)
 	return atomic_load_explicit(&w->at, memory_order_relaxed); /* for people */
 }
 
-void nccl_worker_free(struct nccl_worker *worker)
+/* Aborts and frees, or leaves behind what does not end by the deadline. */
+static void end(struct nccl_worker *w, uint64_t deadline)
 {
-	struct nccl_worker *w = worker;
-	uint64_t patience, deadline;
 	bool ended;
 
-	if (!w)
-		return;
-	patience = w->comm->settings.destroy_ns;
-	deadline = clock_now_ns() + (patience < END_NS_MAX ? patience : END_NS_MAX);
 	for (int i = 0; i < NCCL_MEMBERS; i++)
 		(void)nccl_member_leave(w, (enum nccl_member_name)i);
 	/* Each takes one, if neither hangs. */
@@ -108,16 +103,27 @@ void nccl_worker_free(struct nccl_worker *worker)
 	nccl_worker_drop(w);
 }
 
+void nccl_worker_free(struct nccl_worker *worker)
+{
+	uint64_t patience;
+
+	if (!worker)
+		return;
+	patience = worker->comm->settings.destroy_ns;
+	end(worker, clock_now_ns() + (patience < END_NS_MAX ? patience : END_NS_MAX));
+}
+
 /* ---- creation -------------------------------------------------------------------------------- */
 
-/* This rank cannot: nobody is to wait for it. */
-static int veto(struct belay_comm *comm, struct nccl_worker *w)
+/* This rank cannot: nobody is to wait for it, and it goes on after patience_ns at the latest. */
+static int veto(struct belay_comm *comm, struct nccl_worker *w, uint64_t patience_ns)
 {
 	/* Release: nothing is published with it, but it is to be seen soon. */
 	atomic_fetch_or_explicit(&shared(comm)->unready, rank_bit(comm->rank),
 				 memory_order_release);
 	comm->device->nccl = NULL;
-	nccl_worker_free(w);
+	if (w)
+		end(w, clock_now_ns() + (patience_ns < END_NS_MAX ? patience_ns : END_NS_MAX));
 	return -1;
 }
 
@@ -172,7 +178,7 @@ int nccl_worker_prepare(struct belay_comm *comm, char *ret_why, size_t size)
 	else if (!(w = new_worker(comm)))
 		snprintf(ret_why, size, "out of host memory");
 	if (!w || prepare(comm, w, ret_why, size))
-		return veto(comm, w);
+		return veto(comm, w, comm->settings.start_ns / 8);
 	comm->device->nccl = w;
 	return 0;
 }
@@ -233,9 +239,9 @@ int nccl_worker_join(struct belay_comm *comm, uint64_t deadline_ns, struct nccl_
 	struct nccl_worker *w = comm->device->nccl;
 	uint64_t now = clock_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
-	/* Half of it: without NCCL there must be time left to go on. */
+	/* Not all of it: without NCCL there must be time left to go on. */
 	if (join(w, now + left / 2, ret_why, size))
-		return veto(comm, w);
+		return veto(comm, w, left / 8);
 	*ret_worker = w;
 	return 0;
 }
