@@ -101,7 +101,7 @@ static bool is_here(const struct belay_comm *comm, const struct stuck_turn *stuc
 	return !(post_load(&posts->missing) & rank_bit(rank));
 }
 
-/* What the watcher asks of a kernel's wait, whatever path it is on. */
+/* What the watcher asks of a kernel's wait, on whatever path but NCCL's. */
 static const struct path kernel_wait = {.is_here = is_here};
 
 /* ---- carrying out ---------------------------------------------------------------------------- */
@@ -135,7 +135,8 @@ static void post(struct belay_comm *comm, const struct stuck_action *action, uin
 		.since_ns = at_once ? now : now - comm->settings.late_ns,
 		/* The kernel stored it before `stuck`: [POSTS]. */
 		.output = (void *)(uintptr_t)post_load(&own_posts(comm)->output),
-		.path = &kernel_wait,
+		/* A gate says nothing when it is passed: the ranks' own words tell. */
+		.path = call && call->path == BELAY_PATH_NCCL ? &nccl_path : &kernel_wait,
 		.at_once = hasty,
 		.no_rescue = call && call->path == BELAY_PATH_NCCL,
 	};

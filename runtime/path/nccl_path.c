@@ -15,6 +15,7 @@
 
 #include "runtime/cuda/device_enqueue.h"
 #include "runtime/cuda/nccl_worker.h"
+#include "runtime/cuda/posted_words.h"
 #include "runtime/outcome/watcher.h"
 #include "runtime/path/path.h"
 
@@ -78,14 +79,14 @@ static int nccl_allreduce(struct belay_comm *comm, struct call *call)
 	return middle == MIDDLE_FAILED ? fail(comm) : 0;
 }
 
-/* Ranks are waited for by the gate alone, and it sees them itself. */
+/* Ranks are waited for by the gate alone, which takes nothing back of what it has posted once it is
+ * passed: what hangs then is NCCL, not a rank that was late (cuda/nccl_watch.c). */
 static bool nccl_is_here(const struct belay_comm *comm, const struct stuck_turn *stuck,
 			 unsigned rank)
 {
-	(void)comm;
-	(void)stuck;
-	(void)rank;
-	return false;
+	uint64_t gate = post_load(&comm->control.device[rank].posts.gate[stuck->turn & 1]);
+
+	return gate >> 32 == symm_flag_of(stuck->turn);
 }
 
 static int nccl_usable(const struct settings *settings, const char **ret_reason)
