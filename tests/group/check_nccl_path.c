@@ -50,7 +50,7 @@ static void prepare(struct bench *bench, struct rank_seat *seat, const char *pat
 	seat->config.device = "auto";
 	seat->config.nccl_library = stub();
 	seat->config.symm_max = "64K";
-	seat->config.destroy_ms = "1500";
+	seat->config.destroy_ms = "500";
 	seat->config.paths = paths;
 	bench->stream = cpu_gpu_stream_create();
 	bench->send = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, BIG_COUNT * sizeof(float));
@@ -250,10 +250,10 @@ struct failure {
 static const struct failure failures[] = {
 	{"error=AllReduce", "", "ncclAllReduce: unhandled cuda error (1): stub: "},
 	{"async-error=0", "", "ncclCommGetAsyncError: remote process exited"},
-	{"hang=AllReduce", "", "did not end within the hard deadline of 1000 ms"},
+	{"hang=AllReduce", "", "did not end within the hard deadline of 500 ms"},
 	{"", "rank=1,seq=2,kind=nccl-error", "ncclAllReduce: error injected"},
-	{"", "rank=0,seq=2,kind=nccl-hang", "did not end within the hard deadline of 1000 ms"},
-	{"", "rank=*,seq=2,kind=nccl-hang", "did not end within the hard deadline of 1000 ms"},
+	{"", "rank=0,seq=2,kind=nccl-hang", "did not end within the hard deadline of 500 ms"},
+	{"", "rank=*,seq=2,kind=nccl-hang", "did not end within the hard deadline of 500 ms"},
 };
 
 static void fail_in_a_call(struct rank_seat *seat)
@@ -264,7 +264,7 @@ static void fail_in_a_call(struct rank_seat *seat)
 	int status;
 
 	seat->config.fault = failure->fault;
-	seat->config.give_up_ms = seat->config.warmup_give_up_ms = "1000";
+	seat->config.give_up_ms = seat->config.warmup_give_up_ms = "500";
 	set_up(&bench, seat, "nccl,ring");
 	whole_call(&bench, bench.stream, COUNT);
 	if (seat->rank == 0)
@@ -313,7 +313,7 @@ static void start_without(struct rank_seat *seat)
 	struct bench bench;
 
 	prepare(&bench, seat, "nccl,symm,ring");
-	seat->config.start_ms = "3000";
+	seat->config.start_ms = "2000";
 	if (seat->rank == 1)
 		setenv("STUB_NCCL", refusal->stub, 1);
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
@@ -415,12 +415,12 @@ static const struct from_nccl creations[] = {
 	{"hang=AllGather",
 	 NULL,
 	 {BELAY_E_START_TIMEOUT, BELAY_E_START_TIMEOUT},
-	 {"ncclAllGather on the NCCL communicator given did not end within 700 ms",
-	  "ncclAllGather on the NCCL communicator given did not end within 700 ms"}},
+	 {"ncclAllGather on the NCCL communicator given did not end within 400 ms",
+	  "ncclAllGather on the NCCL communicator given did not end within 400 ms"}},
 	{"error=CommCount",
 	 NULL,
 	 {BELAY_E_SYSTEM, BELAY_E_START_TIMEOUT},
-	 {"ncclCommCount: unhandled cuda error (1)", "did not end within 700 ms"}},
+	 {"ncclCommCount: unhandled cuda error (1)", "did not end within 400 ms"}},
 };
 
 static void create_from_nccl(struct rank_seat *seat)
@@ -434,7 +434,7 @@ static void create_from_nccl(struct rank_seat *seat)
 	cpu_gpu_set_current(-1); /* the device is NCCL's */
 	nccl = join_nccl(seat);
 	if (plan->status[1] == BELAY_E_START_TIMEOUT)
-		seat->config.start_ms = "700";
+		seat->config.start_ms = "400";
 	if (seat->rank == 1 && plan->late_ms)
 		seat->config.late_ms = plan->late_ms;
 	if (seat->rank == 0)
