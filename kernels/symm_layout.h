@@ -163,7 +163,7 @@ struct symm_posts {
 	uint64_t pass_begun;  /* passes begun and ended, as the marks were carried out */
 	uint64_t pass_ended;
 	uint64_t pass_first_seq, pass_last_seq, pass_last_turn; /* of pass_ended; stored before it */
-	uint64_t reserved;
+	uint64_t pass_failed; /* 1: an end mark was reached in a communicator that has failed (V6) */
 	uint64_t gate[2]; /* by parity: flag << 32 | signature of a call on the NCCL path */
 	uint64_t calibration[2]; /* round, ticks: one 16-byte store; see symm_launch_calibrate() */
 	/* Where the output of the stuck turn begins (symm_launch.recv), and that turn: one 16-byte

@@ -201,14 +201,17 @@ SYMM_INLINE void post_pass_end(struct symm_posts *posts, const struct symm_line 
 }
 
 /* Thread b keeps line b, and all lines are alike. A communicator that has failed counts no more
- * (V6). */
+ * (V6); that a pass has ended there is told, lest the host take the pass before for the last. */
 static __global__ void symm_pass(const __grid_constant__ struct symm_comm comm, int begin,
 				 uint64_t ticket)
 {
 	struct symm_line line = comm.state->line[threadIdx.x];
 
-	if (comm.state->mode.failed)
+	if (comm.state->mode.failed) {
+		if (!begin && threadIdx.x == 0)
+			store_relaxed(&comm.posts->pass_failed, 1);
 		return;
+	}
 	if (begin) {
 		line.pass++;
 		line.index = 0;

@@ -66,14 +66,27 @@ static void pause_for_mark(uint64_t waited_ns)
 		(void)sched_yield(); /* cannot fail on Linux */
 }
 
-/* What stands before the mark in the stream is bounded by calls' own deadlines where it is belay's;
- * work of the application that never ends is not, so this wait has a deadline too. */
-static int wait_for_mark(struct belay_comm *comm)
+static bool mark_is_reached(const struct belay_comm *comm)
 {
 	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
+
+	return post_load(&posts->ticket) >= comm->device->pass_ticket;
+}
+
+/* Never: a kernel that failed is waited for its verdict, which the watchers see to. */
+static bool is_never(const struct belay_comm *comm)
+{
+	(void)comm;
+	return false;
+}
+
+/* What stands before the mark in the stream is bounded by calls' own deadlines where it is belay's;
+ * work of the application that never ends is not, so this wait has a deadline too. */
+static int wait_until(struct belay_comm *comm, bool (*is_over)(const struct belay_comm *comm))
+{
 	uint64_t start = clock_now_ns(), waited = 0;
 
-	while (post_load(&posts->ticket) < comm->device->pass_ticket) {
+	while (!is_over(comm)) {
 		if (comm_decided(comm))
 			return comm_fail(comm);
 		if (waited >= comm_give_up_ns(comm))
@@ -101,11 +114,17 @@ static void read_ended(struct belay_comm *comm)
 int device_pass_wait(struct belay_comm *comm)
 {
 	uint64_t before = comm->ended_pass;
-	int status = wait_for_mark(comm);
+	int status = wait_until(comm, mark_is_reached);
 
+	/* Not the pass before, then, though it is the last that has ended well. */
+	if (status == 0 && post_load(&comm->control.device[comm->rank].posts.pass_failed))
+		status = wait_until(comm, is_never);
 	if (status)
 		return status;
 	read_ended(comm);
+	/* No pass has ended since; with a verdict there, one may have been lost with its device. */
+	if (comm->ended_pass == before && comm_decided(comm))
+		return comm_fail(comm);
 	if (comm->ended_pass == 0)
 		return BELAY_E_STATE;
 	if (comm->ended_pass == before)

@@ -18,7 +18,8 @@ int device_pass_mark(struct belay_comm *comm, bool begin, struct CUstream_st *st
 
 /* Waits until the last eager end mark has been carried out, then for the commit of the pass that
  * ended last on the device; comm->ended_* tell about it then. 0; BELAY_E_STATE (none has ended);
- * BELAY_E_TIMEOUT (the mark was not reached by the hard deadline); class VERDICT. */
+ * BELAY_E_TIMEOUT (the mark, or the verdict of a pass that has failed, did not come by the hard
+ * deadline); class VERDICT. */
 int device_pass_wait(struct belay_comm *comm);
 
 #endif /* BELAY_RUNTIME_CUDA_DEVICE_PASS_H */

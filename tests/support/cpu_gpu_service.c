@@ -225,7 +225,7 @@ static void post_pass_end(struct symm_posts *posts, const struct symm_line *line
 	store_word(&posts->pass_ended, line->pass);
 }
 
-/* A communicator that has failed counts no more (V6). */
+/* A communicator that has failed counts no more (V6), but tells that a pass has ended there. */
 static enum cpu_gpu_step pass(const void *arguments, void *run)
 {
 	const struct service_arguments *a = arguments;
@@ -233,8 +233,11 @@ static enum cpu_gpu_step pass(const void *arguments, void *run)
 	struct symm_line line = state->line[0];
 
 	(void)run;
-	if (load_word(&state->mode.failed))
+	if (load_word(&state->mode.failed)) {
+		if (!a->choice)
+			store_word(&a->comm.posts->pass_failed, 1);
 		return CPU_GPU_ENDED;
+	}
 	if (a->choice) {
 		line.pass++;
 		line.index = 0;
