@@ -360,7 +360,8 @@ static void lose_a_write(struct rank_seat *seat)
 		RANK_EXPECT_STATUS(seat, belay_comm_statistics(bench.comm, &statistics), 0);
 		usleep(1000);
 	}
-	RANK_EXPECT(seat, statistics.rescued_seqs == 1);
+	/* On a crowded machine another write may look lost. */
+	RANK_EXPECT(seat, statistics.rescued_seqs >= 1);
 	tear_down(&bench);
 }
 
