@@ -117,6 +117,11 @@ struct control_rank {
 	/* With devices: 0: the attempt goes over the ring; else 1 + bytes of each rank's part that
 	 * NCCL gathers. By parity and ordered as rescue_members. */
 	alignas(LINE) _Atomic uint64_t rescue_gather[2];
+	/* With devices, of a rank that is dead: 1 + the last turn that it staged, if its retained
+	 * input was found whole then (P3), else 1; 0: nobody has looked. Written by peers: the
+	 * first CAS is right for all, and comes before the rank's bit in `dead`. So all judge a
+	 * dead rank alike, for ever, whatever a kernel of its still posts. */
+	_Atomic uint64_t left_whole;
 
 	struct life_line life; /* held by the rank's watcher */
 
@@ -132,9 +137,10 @@ struct control_facts {
 	uint32_t pci_domain, pci_bus, pci_device;
 	int32_t numa_node; /* -1: not known */
 	uint32_t multiprocessors;
-	uint32_t blocks_max;  /* largest grid that this rank can run beside the ranks on its device */
-	uint32_t compute;     /* major * 10 + minor */
-	uint32_t present;     /* 1: the rank has a device and the rest is filled in */
+	uint32_t
+		blocks_max; /* largest grid that this rank can run beside the ranks on its device */
+	uint32_t compute;   /* major * 10 + minor */
+	uint32_t present;   /* 1: the rank has a device and the rest is filled in */
 	uint64_t peer_access; /* bit r: can map rank r's device */
 	uint64_t peer_native; /* ... with native atomics */
 	uint64_t peer_nvlink; /* ... over NVLink */
@@ -162,9 +168,10 @@ struct control_head {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t nranks;
-	uint64_t bytes;	      /* of the whole segment */
-	uint64_t rank_offset; /* of struct control_rank [nranks] */
-	uint64_t device_offset; /* of struct control_device [nranks]; 0: too many ranks for devices */
+	uint64_t bytes;		/* of the whole segment */
+	uint64_t rank_offset;	/* of struct control_rank [nranks] */
+	uint64_t device_offset; /* of struct control_device [nranks]; 0: too many ranks for devices
+				 */
 	uint32_t for_device;	/* 1: calls are on device memory, and kernels post */
 	uint32_t reserved;
 	uint64_t ring_offset; /* of the trace rings */
@@ -184,11 +191,6 @@ struct control_head {
 	alignas(LINE) _Atomic uint64_t rescue;
 	/* Dead ranks; bits are only added, by any watcher. */
 	alignas(LINE) _Atomic uint64_t dead;
-	/* With devices, so 16 ranks at most: bit r: somebody has looked whether the last turn that
-	 * rank r staged before it died is whole (P3); bit 32 + r: it is not, or cannot be read. The
-	 * first to say so by CAS is right for all; whoever buries a rank does that before it sets
-	 * the bit in `dead`. So all ranks judge a dead rank alike, for ever. */
-	_Atomic uint64_t examined;
 	/* Rescued turns, each counted once by the CAS that raised `rescued_last`. */
 	alignas(LINE) _Atomic uint64_t rescued_count;
 	_Atomic uint64_t rescued_last;
@@ -208,8 +210,9 @@ static_assert(sizeof(struct control_rank) % LINE == 0, "ranks do not share lines
 static_assert(sizeof(struct control_call) == sizeof(struct symm_description),
 	      "kernels describe calls as the runtime does");
 static_assert(offsetof(struct control_call, signature) ==
-		      offsetof(struct symm_description, signature) &&
-		      offsetof(struct control_call, path) == offsetof(struct symm_description, path),
+			      offsetof(struct symm_description, signature) &&
+		      offsetof(struct control_call, path) ==
+			      offsetof(struct symm_description, path),
 	      "likewise");
 static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "kernels store plain words");
 
@@ -217,7 +220,7 @@ struct control_segment {
 	struct control_head *head;
 	struct control_rank *rank;     /* nranks of them */
 	struct control_device *device; /* likewise; NULL when there are more than SYMM_RANKS_MAX */
-	size_t mapped_bytes; /* from the head on: what devices map; whole pages */
+	size_t mapped_bytes;	       /* from the head on: what devices map; whole pages */
 	void *rings;
 	size_t bytes;
 };

@@ -7,16 +7,24 @@
 #include "runtime/cuda/device.h"
 #include "runtime/outcome/verdict.h"
 
-/* The dead mask first: the words of a rank in it are then its last. And what was found out about
- * its last input stands since before its bit did. */
+/* The dead mask first: what is read after it of a rank in it is final, but for what kernels of its
+ * post until its device is taken down. */
 static void read_dead(const struct belay_comm *comm, struct progress *progress)
 {
-	const struct control_head *head = comm->control.head;
-
-	progress->dead = atomic_load_explicit(&head->dead, memory_order_acquire);
+	progress->dead = atomic_load_explicit(&comm->control.head->dead, memory_order_acquire);
 	progress->donation = comm->device ? comm->device->shared : comm->region.base != NULL;
-	if (comm->device)
-		progress->torn = atomic_load_explicit(&head->examined, memory_order_acquire) >> 32;
+}
+
+/* What a rank has staged; a dead one on a device: what it is agreed to have left whole, which was
+ * stored before its bit in the dead mask. */
+static uint64_t read_staged(const struct belay_comm *comm, unsigned r,
+			    const struct progress *progress)
+{
+	const struct control_rank *rank = &comm->control.rank[r];
+
+	if (comm->device && progress->dead & rank_bit(r))
+		return atomic_load_explicit(&rank->left_whole, memory_order_acquire) - 1;
+	return atomic_load_explicit(&rank->staged, memory_order_acquire);
 }
 
 /* [PROGRESS] (2), each. */
@@ -28,13 +36,12 @@ static void read_steps(const struct belay_comm *comm, unsigned r, struct progres
 					 : atomic_load_explicit(&rank->done, memory_order_acquire);
 	progress->results[r] = atomic_load_explicit(&rank->results, memory_order_acquire);
 	progress->pushed[r] = atomic_load_explicit(&rank->pushed, memory_order_acquire);
-	progress->staged[r] = atomic_load_explicit(&rank->staged, memory_order_acquire);
+	progress->staged[r] = read_staged(comm, r, progress);
 }
 
 void comm_read_progress(const struct belay_comm *comm, struct progress *ret_progress)
 {
 	ret_progress->nranks = comm->nranks;
-	ret_progress->torn = 0;
 	read_dead(comm, ret_progress);
 	for (unsigned r = 0; r < comm->nranks; r++)
 		read_steps(comm, r, ret_progress);

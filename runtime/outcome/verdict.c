@@ -13,8 +13,6 @@ uint64_t progress_staged(const struct progress *progress, unsigned rank)
 {
 	uint64_t staged = progress->staged[rank], done = progress->done[rank];
 
-	if (is_dead(progress, rank) && progress->torn >> rank & 1)
-		return done;
 	return staged > done ? staged : done;
 }
 

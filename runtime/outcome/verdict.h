@@ -80,10 +80,8 @@ static inline bool verdict_decided(uint64_t word)
 struct progress {
 	unsigned nranks;
 	uint64_t dead; /* mask; read before the words, so that a dead rank's words are final */
-	uint64_t torn; /* of them: those whose last staged turn is not whole, or not to be read
-			  (P3); agreed before the rank counts as dead, see struct control_head */
 	bool donation; /* a dead rank's retained input can be read (L3) */
-	uint64_t staged[64];
+	uint64_t staged[64]; /* of a dead rank: what it is agreed to have left whole */
 	uint64_t pushed[64];
 	uint64_t results[64];
 	uint64_t done[64];
@@ -93,8 +91,7 @@ struct progress {
  * donated (L3). */
 uint64_t progress_done(const struct progress *progress, unsigned rank);
 
-/* The turn a rank counts as having staged: max(staged, done) (P1). A dead rank whose staged turn is
- * torn has staged what it is done with. */
+/* The turn a rank counts as having staged: max(staged, done) (P1). */
 uint64_t progress_staged(const struct progress *progress, unsigned rank);
 
 /* The first turn that not all ranks are done with: 1 + min over ranks (V2). */

@@ -240,32 +240,27 @@ static void name_late(struct watcher *w, const struct outcome_view *view,
 		(double)waited / NS_PER_MS, view->missing);
 }
 
-/* Whether the last input that a dead rank has staged can be used (P3). On the NCCL path nothing is
+/* Whether the input that a dead rank has staged last can be used (P3). On the NCCL path nothing is
  * retained. */
-static bool is_whole(struct belay_comm *comm, unsigned rank)
+static bool is_whole(struct belay_comm *comm, unsigned rank, uint64_t staged)
 {
-	const struct control_rank *dead = &comm->control.rank[rank];
-	uint64_t staged = atomic_load_explicit(&dead->staged, memory_order_acquire);
-
-	return dead->call[staged & 1].path != BELAY_PATH_NCCL &&
+	return comm->control.rank[rank].call[staged & 1].path != BELAY_PATH_NCCL &&
 	       device_input_is_whole(comm, rank, staged);
 }
 
-/* Before its bit in `dead`: the first answer is everybody's, see control_head.examined. */
+/* Before its bit in `dead`: the first answer is everybody's, see control_rank.left_whole. A failed
+ * CAS: somebody else has answered. */
 static void examine(struct belay_comm *comm, unsigned rank)
 {
-	_Atomic uint64_t *examined = &comm->control.head->examined;
-	uint64_t word = atomic_load_explicit(examined, memory_order_acquire);
-	uint64_t verdict = rank_bit(rank);
+	struct control_rank *dead = &comm->control.rank[rank];
+	uint64_t staged = atomic_load_explicit(&dead->staged, memory_order_acquire);
+	uint64_t none = 0, answer;
 
-	if (word & rank_bit(rank))
+	if (atomic_load_explicit(&dead->left_whole, memory_order_acquire))
 		return;
-	if (!is_whole(comm, rank))
-		verdict |= rank_bit(rank + 32);
-	while (!(word & rank_bit(rank)) &&
-	       !atomic_compare_exchange_weak_explicit(examined, &word, word | verdict,
-						      memory_order_acq_rel, memory_order_acquire))
-		;
+	answer = 1 + (is_whole(comm, rank, staged) ? staged : 0);
+	(void)atomic_compare_exchange_strong_explicit(&dead->left_whole, &none, answer,
+						      memory_order_acq_rel, memory_order_acquire);
 }
 
 static void bury(struct watcher *w, uint64_t mask)

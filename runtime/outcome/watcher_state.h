@@ -49,9 +49,9 @@ void watcher_act(struct watcher *w, const struct outcome_view *view,
 /* A verdict is decided: tells people and traces once, ends rescue, releases the calling thread. */
 void watcher_meet_verdict(struct watcher *w);
 
-/* Peers whose process has begun to end: dead as well. Their memory may be taken down for long after,
- * and kernels of theirs may run on meanwhile; what these still post and push counts or does no harm
- * (docs/decisions/0008). */
+/* Peers whose process has begun to end: dead as well. Their memory may be taken down for long
+ * after, and kernels of theirs may run on meanwhile; what these still post and push counts or does
+ * no harm (docs/decisions/0008). */
 void watcher_look_for_deaths(struct watcher *w);
 
 /* A peer's process has ended: dead, unless it had left before. */

@@ -385,11 +385,12 @@ static void call_in_opposite_order(struct rank_seat *seat)
 	other.memory = NULL;
 	well = well && gpu_open(&other, 256u << 10, &two) && gpu_create(&two, 1);
 	for (int i = 0; i < 50 && well; i++) {
-		struct gpu_seat *first = seat->rank % 2 ? &one : &two;
-		struct gpu_seat *second = seat->rank % 2 ? &two : &one;
+		struct gpu_seat *seats[] = {&one, &two};
+		const struct gpu_call calls[] = {{.count = 20000}, {.count = 30000}};
+		int first = seat->rank % 2;
 
-		well = gpu_issue(first, &(struct gpu_call){.count = 20000}) &&
-		       gpu_issue(second, &(struct gpu_call){.count = 30000});
+		well = gpu_issue(seats[first], &calls[first]) &&
+		       gpu_issue(seats[!first], &calls[!first]);
 	}
 	RANK_EXPECT(seat, well && gpu_settle(&one) && gpu_settle(&two));
 	gpu_meet(&one);

@@ -246,22 +246,6 @@ START_TEST(a_dead_rank_that_did_not_stage_is_a_verdict_at_once)
 }
 END_TEST
 
-START_TEST(a_dead_rank_whose_staged_turn_is_torn_did_not_stage_it)
-{
-	struct outcome_view view = waiting_for_rank_2(0);
-
-	view.progress.dead = 4;
-	view.progress.staged[2] = view.progress.pushed[2] = 5;
-	ck_assert_int_eq(decide(&view), OUTCOME_RESCUE);
-	view.progress.torn = 4;
-	ck_assert_int_eq(decide(&view), OUTCOME_PROPOSE);
-	ck_assert_uint_eq(outcome_decide(&view).cause, BELAY_CAUSE_PEER_LOST);
-	ck_assert_int_eq(outcome_decide(&view).rank, 2);
-	view.progress.done[2] = 5; /* but it is torn only for those that still need it */
-	ck_assert_int_ne(decide(&view), OUTCOME_PROPOSE);
-}
-END_TEST
-
 START_TEST(a_turn_below_the_one_that_a_dead_rank_lacks_is_finished_first)
 {
 	struct outcome_view view = waiting_for_rank_2(0);
@@ -498,7 +482,6 @@ static Suite *suite(void)
 	tcase_add_test(late, a_call_on_nccl_is_never_rescued);
 	tcase_add_test(dead, a_dead_rank_that_staged_is_rescued_at_once);
 	tcase_add_test(dead, a_dead_rank_that_did_not_stage_is_a_verdict_at_once);
-	tcase_add_test(dead, a_dead_rank_whose_staged_turn_is_torn_did_not_stage_it);
 	tcase_add_test(dead, a_turn_below_the_one_that_a_dead_rank_lacks_is_finished_first);
 	tcase_add_test(dead, on_the_ring_a_dead_rank_that_was_done_is_a_verdict_too);
 	tcase_add_test(dead, a_rank_that_has_left_is_buried_when_it_is_waited_for);
