@@ -174,7 +174,7 @@ SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_fact
 SYMM_INLINE void add_digest(const struct symm_call &call, const struct block_words &block,
 			    const struct turn_facts &facts)
 {
-	uint64_t part = lane_id() < call.warps ? block.digest[lane_id()] : 0;
+	uint64_t part = lane_id() < call.warps ? block.digest[lane_id()] : UINT64_C(0);
 
 	part = warp_digest(part);
 	if (lane_id() == 0)
