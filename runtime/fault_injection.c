@@ -35,6 +35,11 @@ enum kind_flag {
 #else
 #define KIND_NCCL KIND_ABSENT
 #endif
+#ifdef HAVE_CUDA
+#define KIND_CUDA 0
+#else
+#define KIND_CUDA KIND_ABSENT
+#endif
 
 static const struct kind {
 	const char *name;
@@ -59,7 +64,7 @@ static const struct kind {
 	[FAULT_SELFTEST]    = { "selftest",    FAULT_AT_HANDSHAKE, 0 },
 	[FAULT_NCCL_ERROR]  = { "nccl-error",  FAULT_AT_STAGE,     KIND_NCCL },
 	[FAULT_NCCL_HANG]   = { "nccl-hang",   FAULT_AT_STAGE,     KIND_NCCL },
-	[FAULT_CUDA_STICKY] = { "cuda-sticky", FAULT_AT_STAGE,     KIND_ABSENT },
+	[FAULT_CUDA_STICKY] = { "cuda-sticky", FAULT_AT_STAGE,     KIND_CUDA },
 	[FAULT_STARVE]      = { "starve",      FAULT_AT_STAGE,     KIND_TIMED },
 	/* clang-format on */
 };

@@ -64,6 +64,7 @@ static const char *const fault_lines[] = {
 static const char *const tune_lines[] = {
 	"# comment",
 	"ranks=N twoshot_from=BYTES",
+	"ranks=N topology=HOW up_to=BYTES algorithm=A other=A blocks=B threads=T",
 };
 
 #define LINES(table) (sizeof(table) / sizeof((table)[0]))
@@ -104,11 +105,13 @@ static void print_settings(void)
 	}
 	printf("\n## BELAY_FAULT\n\nUp to 16 faults, separated by `;`, each\n");
 	print_block(fault_lines, LINES(fault_lines));
-	printf("\n## BELAY_TUNE\n\nA file with a line for each number of ranks, each at most once; "
-	       "the built-in value "
-	       "stands where it has none:\n");
+	printf("\n## BELAY_TUNE\n\nA file of such lines; the built-in value stands where it has "
+	       "none:\n");
 	print_block(tune_lines, LINES(tune_lines));
-	printf("\nCalls of at least BYTES (a number, or with K, M or G) go two-shot.\n");
+	printf("\nThe first is for host memory, each N at most once: calls of at least BYTES (a "
+	       "number, "
+	       "or with K, M or G) go two-shot. The second is for devices: "
+	       "[path-choice.md](path-choice.md) has the words and the rules.\n");
 }
 
 /* Text for roff: no line may begin with a control character, and a hyphen is a minus. */
@@ -161,12 +164,17 @@ static void print_settings_man(void)
 	printf(".SH FAULT INJECTION\n.B BELAY_FAULT\nholds up to 16 faults, separated by "
 	       "semicolons, each\n");
 	print_roff_block(fault_lines, LINES(fault_lines));
-	printf(".SH TUNING FILE\nThe file of\n.B BELAY_TUNE\nhas a line for each number of ranks, "
-	       "each at most once:\n");
+	printf(".SH TUNING FILE\nThe file of\n.B BELAY_TUNE\nis made of such lines:\n");
 	print_roff_block(tune_lines, LINES(tune_lines));
-	printf(".PP\nCalls of at least BYTES (a number, or with K, M or G) go two\\-shot.\n"
-	       "Where the file has no line for the number of ranks, the built\\-in value "
-	       "stands.\n");
+	printf(".PP\nThe first is for host memory, each N at most once: calls of at least BYTES (a "
+	       "number, or with K, M or G) go two\\-shot.\n"
+	       "The second is for devices. N is from 1 to 16; HOW is one_device, nvlink, pcie or "
+	       "mixed; A is oneshot\\-packets, oneshot\\-wire, twoshot\\-wire or twoshot\\-pull, "
+	       "of which other takes those without wire; B is from 1 to 256, T a multiple of 32 "
+	       "up to 512.\n"
+	       "The rows of one N and HOW stand together, by ascending BYTES, and the last one "
+	       "counts for all above.\n"
+	       "Where the file says nothing, the built\\-in values stand.\n");
 	printf(".SH SEE ALSO\n.BR belay\\-bench (1),\n.BR belay\\-info (1)\n");
 }
 

@@ -166,8 +166,19 @@ START_TEST(a_kind_that_no_path_shows_is_warned_about)
 	heard[0] = '\0';
 	ck_assert_int_eq(parse("rank=1,kind=drop", &faults, NULL, 0), 0);
 	ck_assert_str_eq(heard, "");
+	ck_assert_int_eq(parse("rank=1,kind=cuda-sticky", &faults, NULL, 0), 0);
+#ifdef HAVE_CUDA
+	ck_assert_str_eq(heard, "");
+#else
+	ck_assert_ptr_nonnull(strstr(heard, "kind=cuda-sticky has no effect"));
+#endif
+	heard[0] = '\0';
 	ck_assert_int_eq(parse("rank=1,kind=nccl-hang", &faults, NULL, 0), 0);
+#ifdef HAVE_NCCL
+	ck_assert_str_eq(heard, "");
+#else
 	ck_assert_ptr_nonnull(strstr(heard, "kind=nccl-hang has no effect"));
+#endif
 }
 END_TEST
 
