@@ -381,6 +381,10 @@ static void begin(struct rescue *rescue)
 {
 	struct belay_comm *comm = rescue->comm;
 
+	/* A device that is too busy now is asked again at the next look: nobody else can give this
+	 * part, and nobody would begin another attempt. */
+	if (comm->device && !rescue->over && device_prepare_rescue(comm, rescue->turn))
+		return;
 	rescue->joined = true;
 	if (!comm->device)
 		clear_spoiled_header(rescue);
@@ -388,10 +392,6 @@ static void begin(struct rescue *rescue)
 	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
 	if (faults_armed(&comm->faults))
 		fault_act(&comm->faults, (int)comm->rank, rescue->seq, FAULT_AT_RESCUE);
-	if (comm->device && !rescue->over && device_prepare_rescue(comm, rescue->turn)) {
-		rescue_cancel(rescue);
-		return;
-	}
 	if (rescue->by_gather)
 		give_to_gather(rescue);
 	else
