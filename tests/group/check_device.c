@@ -22,6 +22,7 @@ struct shape_plan {
 	int calls;
 	bool one_stream; /* the legacy default one */
 	const char *paths;
+	const char *late, *give_up;
 };
 
 static void run(rank_scenario scenario, const void *plan, int nranks)
@@ -35,8 +36,15 @@ static void run(rank_scenario scenario, const void *plan, int nranks)
 	assert_all_well(&group);
 }
 
-/* ---- eager -------------------------------------------------------------------------------------
- */
+/* ---- eager ---------------------------------------------------------------------------------- */
+
+static void expect_rescues(struct rank_seat *seat)
+{
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+
+	RANK_EXPECT_STATUS(seat, belay_comm_statistics(seat->comm, &statistics), 0);
+	RANK_EXPECT(seat, statistics.rescued_seqs > 0);
+}
 
 static void make_calls(struct rank_seat *seat)
 {
@@ -47,9 +55,17 @@ static void make_calls(struct rank_seat *seat)
 	seat->config.symm_max = plan->symm_max;
 	seat->config.first_seq = plan->first_seq;
 	seat->config.paths = plan->paths;
+	if (plan->late) {
+		(void)setenv("BELAY_TEST_GPU_STALL_US", "2000", 1);
+		seat->config.late_ms = plan->late;
+		seat->config.grace_ms = "0";
+		seat->config.give_up_ms = seat->config.warmup_give_up_ms = plan->give_up;
+	}
 	RANK_EXPECT_STATUS(seat, device_create(seat, 0), 0);
 	for (int i = 0; i < plan->calls && seat->comm && !seat->report->failed; i++)
 		(void)device_call(seat, device_call_random(&random, 50000), stream);
+	if (seat->comm && plan->late)
+		expect_rescues(seat);
 	if (seat->comm)
 		rank_destroy(seat);
 	cpu_gpu_stream_free(stream);
@@ -92,8 +108,20 @@ START_TEST(numbers_wrap_and_no_call_minds)
 }
 END_TEST
 
-/* ---- without a pause ---------------------------------------------------------------------------
- */
+/* A soft deadline that nobody keeps: nearly every turn is asked to be rescued, though nothing is
+ * lost, and data comes while it is. */
+START_TEST(calls_that_are_rescued_needlessly_are_right_too)
+{
+	struct shape_plan plan = {.symm_max = "64K",
+				  .calls = rank_tests_long() ? 1000 : 40,
+				  .late = "0.02",
+				  .give_up = "20000"};
+
+	run(make_calls, &plan, 2 + _i);
+}
+END_TEST
+
+/* ---- without a pause ------------------------------------------------------------------------ */
 
 #define IN_FLIGHT 16
 
@@ -131,8 +159,7 @@ START_TEST(calls_follow_each_other_without_a_pause)
 }
 END_TEST
 
-/* ---- graphs ------------------------------------------------------------------------------------
- */
+/* ---- graphs --------------------------------------------------------------------------------- */
 
 #define NODES 6
 
@@ -264,8 +291,7 @@ START_TEST(the_call_log_of_a_replayed_graph_has_each_call)
 }
 END_TEST
 
-/* ---- captures of others ------------------------------------------------------------------------
- */
+/* ---- captures of others --------------------------------------------------------------------- */
 
 /* One communicator works, with its watcher and all else that is belay's, while this thread captures
  * on a stream of the application's in the strictest mode. */
@@ -307,8 +333,7 @@ START_TEST(what_belay_does_in_the_background_breaks_no_capture)
 }
 END_TEST
 
-/* ---- several communicators ---------------------------------------------------------------------
- */
+/* ---- several communicators ------------------------------------------------------------------ */
 
 #define COMMUNICATORS 3
 
@@ -356,8 +381,7 @@ START_TEST(several_communicators_work_at_once)
 }
 END_TEST
 
-/* ---- again and again ---------------------------------------------------------------------------
- */
+/* ---- again and again ------------------------------------------------------------------------ */
 
 #define LIVES (rank_tests_long() ? 200 : 20)
 
@@ -396,6 +420,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_call_above_the_largest_turn_takes_several);
 	tcase_add_test(c, the_watchers_carry_out_what_has_no_other_path);
 	tcase_add_loop_test(c, numbers_wrap_and_no_call_minds, 0, 2);
+	tcase_add_loop_test(c, calls_that_are_rescued_needlessly_are_right_too, 0, 2);
 	tcase_add_loop_test(c, calls_follow_each_other_without_a_pause, 0,
 			    rank_tests_long() ? 2 : 1);
 	suite_add_tcase(s, c);

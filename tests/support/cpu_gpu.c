@@ -19,22 +19,21 @@
 /* The GPU's clock runs faster than the host's by one part in this: 20 ppm. */
 #define TICKS_FAST 50000
 
-/* ---- the machine -------------------------------------------------------------------------------
- */
+/* ---- the machine ---------------------------------------------------------------------------- */
 
 static struct {
 	pthread_once_t once;
 	int count;
 	int machine[DEVICES_MAX]; /* by ordinal: number in the machine */
 	bool nvlink, peers, fd;
-	uint64_t seed;
+	uint64_t seed, stall_ns;
 } gpus = {.once = PTHREAD_ONCE_INIT};
 
 static void look_at_environment(void)
 {
 	const char *devices = getenv("BELAY_TEST_GPU_DEVICES");
 	const char *link = getenv("BELAY_TEST_GPU_LINK"), *fd = getenv("BELAY_TEST_GPU_FD");
-	const char *seed = getenv("BELAY_TEST_SEED");
+	const char *seed = getenv("BELAY_TEST_SEED"), *stall = getenv("BELAY_TEST_GPU_STALL_US");
 	const char *at = devices ? devices : DEVICES;
 	char *end;
 
@@ -46,6 +45,7 @@ static void look_at_environment(void)
 	gpus.peers = !link || strcmp(link, "none") != 0;
 	gpus.fd = !fd || strcmp(fd, "0") != 0;
 	gpus.seed = seed ? strtoull(seed, NULL, 10) : 1;
+	gpus.stall_ns = stall ? 1000 * strtoull(stall, NULL, 10) : 0;
 }
 
 static void look(void)
@@ -59,6 +59,12 @@ uint64_t cpu_gpu_seed(void)
 	return gpus.seed;
 }
 
+uint64_t cpu_gpu_stall_ns(void)
+{
+	look();
+	return gpus.stall_ns;
+}
+
 uint64_t cpu_gpu_ticks(void)
 {
 	struct timespec now;
@@ -69,8 +75,7 @@ uint64_t cpu_gpu_ticks(void)
 	return ns + ns / TICKS_FAST + TICKS_OF_ORIGIN;
 }
 
-/* ---- calls that are counted and may fail -------------------------------------------------------
- */
+/* ---- calls that are counted and may fail ---------------------------------------------------- */
 
 struct function {
 	char name[48];
@@ -211,8 +216,7 @@ void gpu_launch_error(int code, const char *what, struct gpu_error *ret_error)
 	(void)cpu_gpu_error(what, code, ret_error);
 }
 
-/* ---- gpu.h: finding ----------------------------------------------------------------------------
- */
+/* ---- gpu.h: finding ------------------------------------------------------------------------- */
 
 static _Thread_local int current = -1;
 
@@ -314,8 +318,7 @@ int gpu_ordinal_of(const uint8_t uuid[16])
 	return -1;
 }
 
-/* ---- symm_kernels.h: loading -------------------------------------------------------------------
- */
+/* ---- symm_kernels.h: loading ---------------------------------------------------------------- */
 
 int symm_kernels_load(const char **ret_what)
 {

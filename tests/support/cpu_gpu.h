@@ -21,6 +21,7 @@
  *                           none
  *   BELAY_TEST_GPU_LINK     how two devices are joined: nvlink (default), pcie or none
  *   BELAY_TEST_GPU_FD       0: regions cannot be exported
+ *   BELAY_TEST_GPU_STALL_US kernels stand still now and then, at most so long; default 0: never
  *   BELAY_TEST_SEED         seed of the schedules, default 1
  */
 #ifndef BELAY_TESTS_CPU_GPU_H
@@ -48,8 +49,7 @@ enum cpu_gpu_code {
 	CPU_GPU_CAPTURE_IMPLICIT = 906
 };
 
-/* ---- the application's side of CUDA: for the test itself, all codes 0 or enum cpu_gpu_code -----
- */
+/* ---- the application's side of CUDA: for the test itself, all codes 0 or enum cpu_gpu_code -- */
 
 /* The device whose context is current in this thread, as an application's cudaSetDevice() would
  * make it; -1: none. */
@@ -93,8 +93,7 @@ int cpu_gpu_graph_launch(const struct cpu_gpu_graph *graph, struct CUstream_st *
 size_t cpu_gpu_graph_nodes(const struct cpu_gpu_graph *graph);
 void cpu_gpu_graph_free(struct cpu_gpu_graph *graph);
 
-/* ---- what goes wrong ---------------------------------------------------------------------------
- */
+/* ---- what goes wrong ------------------------------------------------------------------------ */
 
 /* Makes the n-th call from now (from 1; 0: every call) of a function of gpu.h or symm_kernels.h
  * fail with that code; sticky: the context is lost with it. One failure for each name at a time. */
@@ -104,8 +103,7 @@ void cpu_gpu_fail_nothing(void);
 /* The context is lost now: kernels end where they are, and whatever is asked fails with `code`. */
 void cpu_gpu_lose_context(int code);
 
-/* ---- what a test may count ---------------------------------------------------------------------
- */
+/* ---- what a test may count ------------------------------------------------------------------ */
 
 /* How often a function of gpu.h or symm_kernels.h was called in this process. */
 uint64_t cpu_gpu_calls(const char *function);

@@ -44,8 +44,7 @@ static unsigned blocks_of(const struct turn_run *run)
 	return run->arguments->launch.blocks;
 }
 
-/* ---- entry -------------------------------------------------------------------------------------
- */
+/* ---- entry ---------------------------------------------------------------------------------- */
 
 static void take_numbers(const struct turn_run *run, struct block *block)
 {
@@ -95,8 +94,7 @@ static void choose_algorithm(const struct turn_run *run, struct block *block)
 									 : SYMM_TWOSHOT_PULL;
 }
 
-/* ---- faults ------------------------------------------------------------------------------------
- */
+/* ---- faults --------------------------------------------------------------------------------- */
 
 static bool is_act(uint32_t kind)
 {
@@ -154,8 +152,7 @@ static bool fault_is_over(struct turn_run *run, const struct block *block, uint3
 	return fault->acted;
 }
 
-/* ---- workers -----------------------------------------------------------------------------------
- */
+/* ---- workers -------------------------------------------------------------------------------- */
 
 /* A fault between staging and pushing parts the two. */
 static bool pushes_later(const struct turn_run *run)
@@ -243,8 +240,7 @@ static bool step_workers(struct turn_run *run, struct block *block)
 	return moved;
 }
 
-/* ---- clerk -------------------------------------------------------------------------------------
- */
+/* ---- clerk ---------------------------------------------------------------------------------- */
 
 static bool is_last_block(struct turn_run *run, uint32_t *counter)
 {
@@ -322,8 +318,7 @@ static bool step_clerk(struct turn_run *run, struct block *block)
 	}
 }
 
-/* ---- gate: on time -----------------------------------------------------------------------------
- */
+/* ---- gate: on time -------------------------------------------------------------------------- */
 
 static void send_headers(struct turn_run *run, const struct block *block)
 {
@@ -501,8 +496,7 @@ static void end_gate(struct turn_run *run, struct block *block)
 	block->gate = GATE_ENDED;
 }
 
-/* ---- gate: too long ----------------------------------------------------------------------------
- */
+/* ---- gate: too long ------------------------------------------------------------------------- */
 
 static void become_owner(struct turn_run *run, struct block *block)
 {
@@ -746,8 +740,7 @@ static bool step_gate(struct turn_run *run, struct block *block)
 	}
 }
 
-/* ---- a grid of blocks --------------------------------------------------------------------------
- */
+/* ---- a grid of blocks ----------------------------------------------------------------------- */
 
 static bool step_block(struct turn_run *run, struct block *block)
 {

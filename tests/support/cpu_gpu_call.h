@@ -94,8 +94,7 @@ struct turn_run {
 	struct block block[SYMM_BLOCKS_MAX];
 };
 
-/* ---- data of a block (cpu_gpu_data.c) ----------------------------------------------------------
- */
+/* ---- data of a block (cpu_gpu_data.c) ------------------------------------------------------- */
 
 /* One step of the workers in WORKER_STAGE, PUSH, REDUCE or COLLECT. True: something was done. */
 bool data_stage(struct turn_run *run, struct block *block, bool push);

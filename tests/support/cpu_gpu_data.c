@@ -97,8 +97,7 @@ static void shorten(const struct turn_run *run, const struct block *block, struc
 		piece->bytes = all - piece->offset;
 }
 
-/* ---- places ------------------------------------------------------------------------------------
- */
+/* ---- places --------------------------------------------------------------------------------- */
 
 static char *retained(const struct turn_run *run, const struct block *block, uint32_t rank)
 {
@@ -137,8 +136,7 @@ static uint64_t *result_slot(const struct turn_run *run, const struct block *blo
 			    place * comm->layout.slice_bytes);
 }
 
-/* ---- one unit on the wire ----------------------------------------------------------------------
- */
+/* ---- one unit on the wire ------------------------------------------------------------------- */
 
 /* The canonical NaN in each element of a word of all ones; only types that have one come here. */
 static uint32_t nan_word(uint8_t dtype)
@@ -209,8 +207,7 @@ static void reset_wire(uint64_t *slot, uint64_t unit, uint64_t units)
 		store_word(&slot[i], UINT64_MAX);
 }
 
-/* ---- staging and pushing -----------------------------------------------------------------------
- */
+/* ---- staging and pushing -------------------------------------------------------------------- */
 
 /* Of another parity: one of turn + 2 would be taken for that turn's when it comes. */
 uint32_t data_flag(const struct turn_run *run, const struct block *block)
@@ -318,8 +315,7 @@ bool data_push(struct turn_run *run, struct block *block)
 	return true;
 }
 
-/* ---- taking what has come ----------------------------------------------------------------------
- */
+/* ---- taking what has come ------------------------------------------------------------------- */
 
 typedef unsigned char piece_data[UNITS_A_STEP * 16];
 
@@ -482,8 +478,7 @@ bool data_reduce(struct turn_run *run, struct block *block)
 	return done;
 }
 
-/* ---- the others' results -----------------------------------------------------------------------
- */
+/* ---- the others' results -------------------------------------------------------------------- */
 
 static bool collect_piece(struct turn_run *run, struct block *block, struct piece *piece)
 {
@@ -537,8 +532,7 @@ bool data_collect(struct turn_run *run, struct block *block)
 	return true;
 }
 
-/* ---- keeping the slots clean -------------------------------------------------------------------
- */
+/* ---- keeping the slots clean ---------------------------------------------------------------- */
 
 static void clear_part(uint64_t *words, uint64_t bytes, unsigned b, unsigned blocks)
 {

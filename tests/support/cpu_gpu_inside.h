@@ -9,8 +9,7 @@
 
 #include "tests/support/cpu_gpu.h"
 
-/* ---- calls that are counted and may fail (cpu_gpu.c) -------------------------------------------
- */
+/* ---- calls that are counted and may fail (cpu_gpu.c) ---------------------------------------- */
 
 /* Notes the call of `function`. The code it is to fail with, 0: it is to go on. */
 int cpu_gpu_enter(const char *function);
@@ -21,6 +20,7 @@ int cpu_gpu_error(const char *function, int code, struct gpu_error *ret_error);
 /* The code of the lost context; 0: it is healthy. Any thread. */
 int cpu_gpu_lost(void);
 uint64_t cpu_gpu_seed(void);
+uint64_t cpu_gpu_stall_ns(void);
 
 /* xorshift: the only source of chance here. */
 static inline uint64_t cpu_gpu_random(uint64_t *state)
@@ -31,8 +31,7 @@ static inline uint64_t cpu_gpu_random(uint64_t *state)
 	return *state;
 }
 
-/* ---- operations on streams (cpu_gpu_stream.c) --------------------------------------------------
- */
+/* ---- operations on streams (cpu_gpu_stream.c) ----------------------------------------------- */
 
 enum cpu_gpu_step { CPU_GPU_ENDED, CPU_GPU_BUSY, CPU_GPU_WAITING };
 
@@ -63,8 +62,7 @@ int cpu_gpu_unsafe(const char *function);
 unsigned cpu_gpu_count_streams(void);
 void cpu_gpu_count_memory(struct cpu_gpu_objects *ret_objects);
 
-/* ---- words that others read meanwhile ----------------------------------------------------------
- */
+/* ---- words that others read meanwhile ------------------------------------------------------- */
 
 /* A GPU's stores are relaxed where these release: see cpu_gpu.h. */
 static inline uint64_t load_word(const uint64_t *word)

@@ -34,8 +34,7 @@ static struct {
 	unsigned regions;
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- ranges ------------------------------------------------------------------------------------
- */
+/* ---- ranges --------------------------------------------------------------------------------- */
 
 static bool range_add(char *begin, size_t bytes, enum range_use use, enum gpu_pointer kind,
 		      int ordinal)
@@ -108,8 +107,7 @@ void cpu_gpu_count_memory(struct cpu_gpu_objects *ret_objects)
 	ret_objects->spaces = by_use[RANGE_SPACE];
 }
 
-/* ---- allocations -------------------------------------------------------------------------------
- */
+/* ---- allocations ---------------------------------------------------------------------------- */
 
 static size_t whole_pages(size_t bytes)
 {
@@ -221,8 +219,7 @@ void gpu_host_unregister(void *begin)
 	(void)range_take(begin, RANGE_REGISTERED);
 }
 
-/* ---- regions -----------------------------------------------------------------------------------
- */
+/* ---- regions -------------------------------------------------------------------------------- */
 
 /* Takes the descriptor over. */
 static struct gpu_region *region_of(int fd, size_t bytes)

@@ -39,8 +39,7 @@ static char *own_region(const struct symm_comm *comm)
 	return region_of_rank(comm, comm->rank);
 }
 
-/* ---- init --------------------------------------------------------------------------------------
- */
+/* ---- init ----------------------------------------------------------------------------------- */
 
 /* The rest of a new region is 0 already. */
 static enum cpu_gpu_step init(const void *arguments, void *run)
@@ -67,8 +66,7 @@ int symm_launch_init(const struct symm_comm *comm, uint64_t turn_before, uint64_
 		       stream);
 }
 
-/* ---- self-test ---------------------------------------------------------------------------------
- */
+/* ---- self-test ------------------------------------------------------------------------------ */
 
 static uint64_t *selftest_line(const struct symm_comm *comm, uint32_t owner, uint32_t writer)
 {
@@ -133,8 +131,7 @@ int symm_launch_selftest_verify(const struct symm_comm *comm, uint64_t nonce, in
 		stream);
 }
 
-/* ---- the breaker's probe -----------------------------------------------------------------------
- */
+/* ---- the breaker's probe -------------------------------------------------------------------- */
 
 static uint64_t *probe_word(const struct symm_comm *comm, uint32_t owner, uint32_t writer)
 {
@@ -184,8 +181,7 @@ int symm_launch_probe_read(const struct symm_comm *comm, uint64_t round, uint32_
 		stream);
 }
 
-/* ---- clock -------------------------------------------------------------------------------------
- */
+/* ---- clock ---------------------------------------------------------------------------------- */
 
 static enum cpu_gpu_step calibrate(const void *arguments, void *run)
 {
@@ -212,8 +208,7 @@ int symm_launch_calibrate(const struct symm_comm *comm, uint64_t round, uint64_t
 		stream);
 }
 
-/* ---- pass marks --------------------------------------------------------------------------------
- */
+/* ---- pass marks ----------------------------------------------------------------------------- */
 
 static void post_pass_end(struct symm_posts *posts, const struct symm_line *line)
 {
@@ -264,8 +259,7 @@ int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,
 		stream);
 }
 
-/* ---- the sum of a rescue -----------------------------------------------------------------------
- */
+/* ---- the sum of a rescue -------------------------------------------------------------------- */
 
 struct reduce_arguments {
 	const char *parts;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/support/cpu_gpu_inside.h"
 
@@ -67,8 +68,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* ---- the thread of a stream --------------------------------------------------------------------
- */
+/* ---- the thread of a stream ----------------------------------------------------------------- */
 
 /* Longer the longer nothing happens. */
 static void pause_a_little(unsigned *idle)
@@ -85,7 +85,17 @@ static void pause_a_little(unsigned *idle)
 	(void)nanosleep(&nap, NULL); /* a shorter nap does as well */
 }
 
-static void carry_out(const struct operation *operation)
+/* As if the kernel had no processor, for a test's sake. */
+static void stall(uint64_t *random)
+{
+	uint64_t most = cpu_gpu_stall_ns();
+
+	if (most && cpu_gpu_random(random) % 32 == 0)
+		(void)nanosleep(
+			&(struct timespec){.tv_nsec = (long)(cpu_gpu_random(random) % most)}, NULL);
+}
+
+static void carry_out(const struct operation *operation, uint64_t *random)
 {
 	const struct cpu_gpu_kernel *kernel = operation->kernel;
 	void *run = calloc(1, kernel->run_bytes + 1);
@@ -95,6 +105,7 @@ static void carry_out(const struct operation *operation)
 	if (!run)
 		abort();
 	while (step != CPU_GPU_ENDED && !cpu_gpu_lost()) {
+		stall(random);
 		step = kernel->step(operation->arguments, run);
 		if (step == CPU_GPU_WAITING)
 			pause_a_little(&idle);
@@ -122,6 +133,7 @@ static void *work(void *argument)
 {
 	struct CUstream_st *stream = argument;
 	struct operation *operation;
+	uint64_t random = cpu_gpu_seed() ^ (uint64_t)getpid() << 32 ^ (uintptr_t)stream;
 
 	pthread_mutex_lock(&stream->lock);
 	for (;;) {
@@ -133,7 +145,7 @@ static void *work(void *argument)
 			continue;
 		}
 		pthread_mutex_unlock(&stream->lock);
-		carry_out(operation);
+		carry_out(operation, &random);
 		free(operation);
 		pthread_mutex_lock(&stream->lock);
 		stream->finished++;
@@ -143,8 +155,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 static int start_thread(struct CUstream_st *stream)
 {
@@ -294,8 +305,7 @@ unsigned cpu_gpu_count_streams(void)
 	return count;
 }
 
-/* ---- what a capture forbids --------------------------------------------------------------------
- */
+/* ---- what a capture forbids ----------------------------------------------------------------- */
 
 void gpu_thread_is_background(void)
 {
@@ -350,8 +360,7 @@ int cpu_gpu_unsafe(const char *function)
 	return break_captures(function) ? CPU_GPU_CAPTURE_UNSUPPORTED : 0;
 }
 
-/* ---- enqueueing --------------------------------------------------------------------------------
- */
+/* ---- enqueueing ----------------------------------------------------------------------------- */
 
 static struct operation *operation_of(const struct cpu_gpu_kernel *kernel, const void *arguments)
 {
@@ -409,8 +418,7 @@ int cpu_gpu_enqueue(struct CUstream_st *given, const struct cpu_gpu_kernel *kern
 	return append(stream_of(given), operation_of(kernel, arguments));
 }
 
-/* ---- capture and graphs ------------------------------------------------------------------------
- */
+/* ---- capture and graphs --------------------------------------------------------------------- */
 
 /* The legacy default stream cannot be captured; while another is, CUDA gives no answer. */
 static enum gpu_capture capture_of_legacy(void)
@@ -526,8 +534,7 @@ void cpu_gpu_graph_free(struct cpu_gpu_graph *graph)
 	free(graph);
 }
 
-/* ---- waiting -----------------------------------------------------------------------------------
- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 /* 1: done; 0: not yet; else minus a code. */
 static int is_done(struct CUstream_st *stream, const char *function)
@@ -593,8 +600,7 @@ int cpu_gpu_stream_sync(struct CUstream_st *stream)
 	return done < 0 ? -done : 0;
 }
 
-/* ---- small operations --------------------------------------------------------------------------
- */
+/* ---- small operations ----------------------------------------------------------------------- */
 
 struct copy {
 	void *to;
@@ -609,22 +615,35 @@ static bool by_words(const struct copy *copy)
 	return (((uintptr_t)copy->to | (uintptr_t)copy->from | copy->bytes) & 7) == 0;
 }
 
+static void copy_words(const struct copy *copy)
+{
+	uint64_t *to = copy->to;
+	const uint64_t *from = copy->from;
+
+	for (size_t i = 0; i < copy->bytes / sizeof(*to); i++)
+		store_word(&to[i], load_word(&from[i]));
+}
+
+static void fill_words(const struct copy *copy)
+{
+	uint64_t *to = copy->to, word = UINT64_C(0x0101010101010101) * (uint64_t)copy->fill;
+
+	for (size_t i = 0; i < copy->bytes / sizeof(*to); i++)
+		store_word(&to[i], word);
+}
+
 static enum cpu_gpu_step copy_step(const void *arguments, void *run)
 {
 	const struct copy *copy = arguments;
+	bool fills = copy->fill >= 0;
 
 	(void)run;
-	if (copy->fill >= 0) {
+	if (by_words(copy))
+		(fills ? fill_words : copy_words)(copy);
+	else if (fills)
 		memset(copy->to, copy->fill, copy->bytes);
-	} else if (!by_words(copy)) {
+	else
 		memcpy(copy->to, copy->from, copy->bytes);
-	} else {
-		uint64_t *to = copy->to;
-		const uint64_t *from = copy->from;
-
-		for (size_t i = 0; i < copy->bytes / sizeof(*to); i++)
-			store_word(&to[i], load_word(&from[i]));
-	}
 	return CPU_GPU_ENDED;
 }
 

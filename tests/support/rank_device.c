@@ -23,8 +23,7 @@ int device_create(struct rank_seat *seat, int id_index)
 	return rank_create(seat, id_index);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------
- */
+/* ---- inputs --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -46,8 +45,7 @@ static void make_input(char *to, size_t bytes, uint64_t number, int rank)
 	}
 }
 
-/* ---- one call ----------------------------------------------------------------------------------
- */
+/* ---- one call ------------------------------------------------------------------------------- */
 
 /* guard, send, guard, recv, guard; each end of a buffer touches its guard. */
 void device_call_prepare(struct rank_seat *seat, struct device_call *call)

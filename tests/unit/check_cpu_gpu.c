@@ -23,8 +23,7 @@
 #define SECOND	   (1000 * MS)
 #define FIRST_TURN UINT64_C(1000) /* the turn before the first */
 
-/* ---- ranks -------------------------------------------------------------------------------------
- */
+/* ---- ranks ---------------------------------------------------------------------------------- */
 
 struct rank {
 	struct symm_comm comm;
@@ -177,8 +176,7 @@ static uint64_t expect_sum(const struct symm_launch *call)
 	return digest;
 }
 
-/* ---- calls on time -----------------------------------------------------------------------------
- */
+/* ---- calls on time -------------------------------------------------------------------------- */
 
 static const uint8_t dtype_bytes[] = {0, 4, 8, 2, 2, 4, 8, 1, 1};
 
@@ -254,7 +252,7 @@ START_TEST(calls_of_all_algorithms_follow_each_other_without_a_pause)
 END_TEST
 
 /* ---- calls that are not
- * -------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------ */
 
 static uint64_t now_ns(void)
 {
@@ -456,8 +454,7 @@ START_TEST(a_gate_opens_when_all_are_there_and_counts_as_a_turn)
 }
 END_TEST
 
-/* ---- streams and captures ----------------------------------------------------------------------
- */
+/* ---- streams and captures ------------------------------------------------------------------- */
 
 START_TEST(a_graph_counts_on_at_each_replay)
 {
