@@ -201,6 +201,8 @@ static void carry_out(struct belay_comm *comm, const struct stuck_action *action
 		break;
 	case STUCK_ABANDON:
 		(void)mailbox_abandon(mailbox); /* asked by this thread, so it is still */
+		/* Release: for whoever joins the rescue, see rescue.c. */
+		atomic_store_explicit(&comm->own->abandoned, action->value, memory_order_release);
 		break;
 	case STUCK_RELEASE:
 		mailbox_clear(mailbox);

@@ -122,6 +122,9 @@ struct control_rank {
 	 * first CAS is right for all, and comes before the rank's bit in `dead`. So all judge a
 	 * dead rank alike, for ever, whatever a kernel of its still posts. */
 	_Atomic uint64_t left_whole;
+	/* With devices: the last turn that every block of this rank's kernel has left, at least one of
+	 * them without its result. It ends by a rescue or a verdict. */
+	_Atomic uint64_t abandoned;
 
 	struct life_line life; /* held by the rank's watcher */
 

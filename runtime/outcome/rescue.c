@@ -400,19 +400,75 @@ static void begin(struct rescue *rescue)
 	wait_ring_bell(comm->own);
 }
 
-/* Begins once the descriptions allow it. */
+enum hold { HOLD, GO_ON, GO_ON_WITH_OUTPUT };
+
+static bool is_done_here(const struct belay_comm *comm, uint64_t turn)
+{
+	if (comm->device)
+		return device_done(comm, comm->rank) >= turn;
+	/* Relaxed: own process's word; only whether the calling thread is through matters. */
+	return atomic_load_explicit(&comm->own->done, memory_order_relaxed) >= turn;
+}
+
+/* R2: output is written only once the calling thread has abandoned the turn to us. */
+static enum hold hold(struct rescue *rescue, struct stuck_turn *ret_stuck)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	if (is_done_here(comm, rescue->turn))
+		return GO_ON;
+	if (mailbox_ask(&comm->mailbox, rescue->turn, clock_now_ns()) != MAILBOX_ABANDONED) {
+		wait_ring_bell(comm->own);
+		return HOLD;
+	}
+	(void)mailbox_read(&comm->mailbox, ret_stuck);
+	return GO_ON_WITH_OUTPUT;
+}
+
+/*
+ * On a device nobody gives a part before some rank has abandoned the turn. From then on the turn is
+ * open until that rank is released, for which every member's part is needed: so every member has
+ * marked the turn as one that leaves something in the slots (mode.dirty) before any can be two
+ * turns further. Where data that was taken for lost comes after all, nobody abandons the turn and
+ * nobody marks it. Ranks that were not of one mind would take turn + 2 in different ways.
+ */
+static bool is_abandoned(const struct rescue *rescue)
+{
+	const struct belay_comm *comm = rescue->comm;
+
+	for (unsigned r = 0; r < comm->nranks; r++)
+		if (atomic_load_explicit(&comm->control.rank[r].abandoned, memory_order_acquire) ==
+		    rescue->turn)
+			return true;
+	return false;
+}
+
+/* Whether parts may be given; if not yet, asks the own kernel to leave, should it be stuck. */
+static bool may_begin(struct rescue *rescue)
+{
+	struct stuck_turn stuck;
+
+	if (!rescue->comm->device || rescue->whole_call || is_abandoned(rescue))
+		return true;
+	(void)hold(rescue, &stuck);
+	return false;
+}
+
+/* Begins once the descriptions allow it. Over NCCL also when all are done with the turn, if others
+ * may have begun: one of those is dead then, and whoever has begun waits in the gather. */
 static void try_to_begin(struct rescue *rescue)
 {
 	enum descriptions found = compare_descriptions(rescue);
 
 	rescue->over = is_over(rescue->comm, rescue->turn);
-	if (rescue->over && !rescue->by_gather) {
+	if (rescue->over && !(rescue->by_gather && is_abandoned(rescue))) {
 		rescue_cancel(rescue);
 	} else if (rescue->over) {
 		begin(rescue);
 	} else if (found == DESCRIPTIONS_AGREE) {
 		read_description(rescue);
-		begin(rescue);
+		if (may_begin(rescue))
+			begin(rescue);
 	} else if (found == DESCRIPTIONS_DIFFER || clock_now_ns() >= rescue->patience_ns) {
 		complain(rescue);
 	}
@@ -647,31 +703,6 @@ static int reduce_chunk(struct rescue *rescue, const struct stuck_turn *stuck)
 		return 0;
 	return device_write_output(comm, stuck->output, rescue->offset, rescue->reduced,
 				   chunk_bytes(rescue));
-}
-
-enum hold { HOLD, GO_ON, GO_ON_WITH_OUTPUT };
-
-static bool is_done_here(const struct belay_comm *comm, uint64_t turn)
-{
-	if (comm->device)
-		return device_done(comm, comm->rank) >= turn;
-	/* Relaxed: own process's word; only whether the calling thread is through matters. */
-	return atomic_load_explicit(&comm->own->done, memory_order_relaxed) >= turn;
-}
-
-/* R2: output is written only once the calling thread has abandoned the turn to us. */
-static enum hold hold(struct rescue *rescue, struct stuck_turn *ret_stuck)
-{
-	struct belay_comm *comm = rescue->comm;
-
-	if (is_done_here(comm, rescue->turn))
-		return GO_ON;
-	if (mailbox_ask(&comm->mailbox, rescue->turn, clock_now_ns()) != MAILBOX_ABANDONED) {
-		wait_ring_bell(comm->own);
-		return HOLD;
-	}
-	(void)mailbox_read(&comm->mailbox, ret_stuck);
-	return GO_ON_WITH_OUTPUT;
 }
 
 /* R4: with region buffers, only when no live peer reads them or pushes into them any more. In place

@@ -78,20 +78,17 @@ static void write_lines(const struct turn_run *run, const struct block *block)
 		state->line[b] = line;
 }
 
-/* Turn t + 2 of an abandoned turn t: its full-wire slots are not to be used. */
+/* Turn t + 2 of an abandoned turn t is pulled, with results by flags, whatever it would be else:
+ * its full-wire slots may hold leftovers. */
 static void choose_algorithm(const struct turn_run *run, struct block *block)
 {
 	const struct turn_arguments *a = run->arguments;
 	const struct symm_mode *mode = &a->comm.state->mode;
 	uint64_t dirty = load_word(&mode->dirty[block->at.parity]);
 
-	block->algorithm = a->launch.algorithm;
 	block->clears = dirty != 0 && dirty + 2 == block->at.turn;
-	if (!block->clears ||
-	    (block->algorithm != SYMM_ONESHOT_WIRE && block->algorithm != SYMM_TWOSHOT_WIRE))
-		return;
-	block->algorithm = data_bytes(a) <= a->comm.layout.packets_bytes ? SYMM_ONESHOT_PACKETS
-									 : SYMM_TWOSHOT_PULL;
+	block->algorithm =
+		block->clears && a->kind == TURN_CALL ? SYMM_TWOSHOT_PULL : a->launch.algorithm;
 }
 
 /* ---- faults --------------------------------------------------------------------------------- */
