@@ -38,14 +38,6 @@ static void run(rank_scenario scenario, const void *plan, int nranks)
 
 /* ---- eager ---------------------------------------------------------------------------------- */
 
-static void expect_rescues(struct rank_seat *seat)
-{
-	struct belay_statistics statistics = {.size = sizeof(statistics)};
-
-	RANK_EXPECT_STATUS(seat, belay_comm_statistics(seat->comm, &statistics), 0);
-	RANK_EXPECT(seat, statistics.rescued_seqs > 0);
-}
-
 static void make_calls(struct rank_seat *seat)
 {
 	const struct shape_plan *plan = seat->plan;
@@ -64,8 +56,6 @@ static void make_calls(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, device_create(seat, 0), 0);
 	for (int i = 0; i < plan->calls && seat->comm && !seat->report->failed; i++)
 		(void)device_call(seat, device_call_random(&random, 50000), stream);
-	if (seat->comm && plan->late)
-		expect_rescues(seat);
 	if (seat->comm)
 		rank_destroy(seat);
 	cpu_gpu_stream_free(stream);
@@ -109,7 +99,7 @@ START_TEST(numbers_wrap_and_no_call_minds)
 END_TEST
 
 /* A soft deadline that nobody keeps: nearly every turn is asked to be rescued, though nothing is
- * lost, and data comes while it is. */
+ * lost. Most end by themselves all the same. */
 START_TEST(calls_that_are_rescued_needlessly_are_right_too)
 {
 	struct shape_plan plan = {.symm_max = "64K",
