@@ -13,6 +13,7 @@
  * A gate that fails sets mode.failed and ends: what is enqueued behind it, the watchers' verdict
  *aborts.
  */
+#include "kernels/clean_slots.cuh"
 #include "kernels/symm_device.cuh"
 #include "kernels/symm_enqueue.cuh"
 #include "kernels/symm_kernel_list.h"
@@ -375,6 +376,18 @@ SYMM_INLINE void pass_gate(const struct job &job, const struct turn &turn,
 		record->arrival[threadIdx.x] = view.arrival;
 }
 
+/* The turn two after an abandoned one is the only one in which leftovers are known of: a call on
+ * NCCL, too, must not leave them to the turn two after itself. All ranks are here, as clean_slots()
+ * asks. The whole warp. */
+SYMM_INLINE void clean_up(const struct job &job, const struct turn &turn)
+{
+	const struct symm_comm &comm = job.comm;
+
+	if (comm.state->mode.dirty[turn.parity] + 2 == turn.turn)
+		clean_slots(comm.layout, comm.region + comm.rank * comm.layout.stride, comm.rank,
+			    comm.nranks, turn.parity, threadIdx.x, GATE_THREADS);
+}
+
 /* Lines are read before anybody writes one: the warp meets in between. */
 static __global__ void __launch_bounds__(GATE_THREADS, 1)
 	symm_gate(const __grid_constant__ struct job job)
@@ -399,10 +412,12 @@ static __global__ void __launch_bounds__(GATE_THREADS, 1)
 		fault_point(job, turn, SYMM_AT_WAIT);
 	}
 	__syncwarp();
-	if (wait_for_peers(job, turn, view) == OUTCOME_GOOD)
+	if (wait_for_peers(job, turn, view) == OUTCOME_GOOD) {
 		pass_gate(job, turn, view, staged);
-	else if (threadIdx.x == 0)
+		clean_up(job, turn);
+	} else if (threadIdx.x == 0) {
 		fail(job, turn);
+	}
 	write_lines(job, turn, line);
 }
 

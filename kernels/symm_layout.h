@@ -101,9 +101,13 @@ struct symm_line {
 	uint32_t open; /* 1: a pass is open */
 };
 
+/* Nor is this + 2 a turn. */
+#define SYMM_NO_TURN (UINT64_MAX / 2)
+
 /* The mode word for captured kernels; read by every block at entry. */
 struct symm_mode {
-	/* By parity: a turn that some rank has abandoned; its full-wire slots may hold leftovers. The
+	/* By parity: a turn that some rank has abandoned (SYMM_NO_TURN: none so far); its full-wire
+	 * slots may hold leftovers. The
 	 * turn two later is pulled, with results by flags, on every rank, and each rank clears its own
 	 * slots in it once all headers are there. Written by the watcher before its part in that
 	 * turn's rescue, so that every rank has it before anyone can begin two turns later. */

@@ -36,6 +36,8 @@ static __global__ void symm_init(const __grid_constant__ struct symm_comm comm,
 
 		store_plain(own + at, words);
 	}
+	if (first == 0)
+		comm.state->mode.dirty[0] = comm.state->mode.dirty[1] = SYMM_NO_TURN;
 	for (uint64_t b = first / 16; b < SYMM_BLOCKS_MAX; b += step / 16) {
 		struct symm_line line = {};
 

@@ -86,7 +86,7 @@ static void choose_algorithm(const struct turn_run *run, struct block *block)
 	const struct symm_mode *mode = &a->comm.state->mode;
 	uint64_t dirty = load_word(&mode->dirty[block->at.parity]);
 
-	block->clears = dirty != 0 && dirty + 2 == block->at.turn;
+	block->clears = dirty + 2 == block->at.turn;
 	block->algorithm =
 		block->clears && a->kind == TURN_CALL ? SYMM_TWOSHOT_PULL : a->launch.algorithm;
 }

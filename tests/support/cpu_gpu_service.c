@@ -51,6 +51,7 @@ static enum cpu_gpu_step init(const void *arguments, void *run)
 	(void)run;
 	memset(own, 0, layout->wire);
 	memset(own + layout->wire, 0xff, layout->retained - layout->wire);
+	a->comm.state->mode.dirty[0] = a->comm.state->mode.dirty[1] = SYMM_NO_TURN;
 	for (int b = 0; b < SYMM_BLOCKS_MAX; b++)
 		a->comm.state->line[b] = (struct symm_line){.turn = a->number, .seq = a->max_ns};
 	return CPU_GPU_ENDED;
