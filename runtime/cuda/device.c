@@ -358,11 +358,23 @@ int device_start(struct belay_comm *comm)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* A turn has begun and is not done. Block 0 posts a kernel's ticket when it ends itself: others may
+ * still be stuck then, or one holds on for its release. And kernels of graphs have no tickets. */
+static bool is_in_turn(const struct belay_comm *comm)
+{
+	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
+	uint64_t ended = SYMM_BLOCK_TURN(post_load(&posts->block[0]));
+	uint64_t staged = atomic_load_explicit(&comm->own->staged, memory_order_acquire);
+
+	return (staged > ended ? staged : ended) > device_done(comm, comm->rank);
+}
+
 bool device_idle(const struct belay_comm *comm)
 {
 	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
 
-	return post_load(&posts->ticket) >= comm->device->tickets; /* [POSTS] (2) */
+	return post_load(&posts->ticket) >= comm->device->tickets && /* [POSTS] (2) */
+	       !is_in_turn(comm);
 }
 
 static void pause_ns(uint64_t ns)

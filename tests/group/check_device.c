@@ -281,6 +281,59 @@ START_TEST(the_call_log_of_a_replayed_graph_has_each_call)
 }
 END_TEST
 
+static void await_stuck(struct rank_seat *seat)
+{
+	struct belay_rank_health health = {.size = sizeof(health)};
+	uint64_t until = rank_now_ns() + UINT64_C(20000000000);
+
+	while (!health.in_call && rank_now_ns() < until)
+		RANK_EXPECT_STATUS(seat, belay_comm_rank_health(seat->comm, seat->rank, &health),
+				   0);
+}
+
+/* Rank 1 never comes, and rank 0 does not wait for its own stream. What its kernels use is left to
+ * them; they are ordered to leave. */
+static void destroy_beside_a_graph(struct rank_seat *seat)
+{
+	struct CUstream_st *stream = cpu_gpu_stream_create();
+	struct device_call calls[NODES];
+	struct cpu_gpu_graph *graph;
+
+	seat->config.destroy_ms = "100";
+	RANK_EXPECT_STATUS(seat, device_create(seat, 0), 0);
+	prepare(seat, calls);
+	graph = capture(seat, calls, stream, CPU_GPU_RELAXED);
+	if (seat->rank == 0) {
+		RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, stream), 0);
+		await_stuck(seat);
+		RANK_EXPECT_STATUS(seat, belay_comm_destroy(seat->comm), BELAY_E_TIMEOUT);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(stream), 0);
+		rank_announce(seat, 0);
+	} else {
+		(void)rank_await(seat, 0, 1);
+		RANK_EXPECT_STATUS(seat, belay_comm_destroy(seat->comm), 0);
+	}
+	seat->comm = NULL;
+	cpu_gpu_graph_free(graph);
+	for (int i = 0; i < NODES; i++)
+		device_call_free(&calls[i]);
+	cpu_gpu_stream_free(stream);
+}
+
+START_TEST(a_communicator_can_be_destroyed_while_a_graph_of_its_is_stuck)
+{
+	struct rank_group group;
+
+	/* gpu: descriptors of what is left behind are not counted. */
+	rank_group_run(&(struct rank_spec){.nranks = 2,
+					   .scenario = destroy_beside_a_graph,
+					   .cap_ms = 60000,
+					   .gpu = true},
+		       &group);
+	assert_all_well(&group);
+}
+END_TEST
+
 /* ---- captures of others --------------------------------------------------------------------- */
 
 /* One communicator works, with its watcher and all else that is belay's, while this thread captures
@@ -419,6 +472,7 @@ static Suite *suite(void)
 	tcase_set_timeout(c, 300);
 	tcase_add_loop_test(c, replays_and_eager_calls_mix_and_are_right, 0, 3);
 	tcase_add_test(c, the_call_log_of_a_replayed_graph_has_each_call);
+	tcase_add_test(c, a_communicator_can_be_destroyed_while_a_graph_of_its_is_stuck);
 	tcase_add_test(c, what_belay_does_in_the_background_breaks_no_capture);
 	suite_add_tcase(s, c);
 
