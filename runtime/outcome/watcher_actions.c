@@ -11,6 +11,7 @@
 #include "runtime/cuda/device_records.h"
 #include "runtime/cuda/nccl_watch.h"
 #include "runtime/cuda/nccl_worker.h"
+#include "runtime/group/control_view.h"
 #include "runtime/outcome/mismatch.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
@@ -77,6 +78,15 @@ static struct named_call name_call(const struct belay_comm *comm, const struct p
 
 /* ---- proposals ------------------------------------------------------------------------------- */
 
+/* The last call that a rank has begun, for people. */
+static uint64_t last_seq(const struct belay_comm *comm, unsigned rank)
+{
+	struct belay_rank_health health = {.size = sizeof(health)};
+
+	control_view_rank(&comm->control, rank, clock_now_ns(), &health);
+	return health.seq;
+}
+
 static const char *text_or(const char *text, const char *otherwise)
 {
 	return text ? text : otherwise;
@@ -88,9 +98,7 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 	int rank = cause->culprit;
 	uint64_t waited =
 		view->phase != WAIT_NOTHING ? (view->now_ns - view->since_ns) / NS_PER_MS : 0;
-	uint64_t last = rank >= 0 ? atomic_load_explicit(&comm->control.rank[rank].seq,
-							 memory_order_relaxed)
-				  : 0;
+	uint64_t last = rank >= 0 ? last_seq(comm, (unsigned)rank) : 0;
 	int pid = rank >= 0 ? atomic_load_explicit(&comm->control.rank[rank].pid,
 						   memory_order_relaxed)
 			    : 0;
@@ -229,15 +237,14 @@ static void name_late(struct watcher *w, const struct outcome_view *view,
 					 .mask = view->missing,
 					 .duration_ns = waited,
 				 });
-	cause_message(
-		comm->causes, BELAY_LOG_WARN, "late",
-		"communicator %.8s seq %" PRIu64
-		": waiting for rank %d (process %s, last seq %" PRIu64
-		") since %.1f ms, missing mask 0x%" PRIx64,
-		comm->id, stuck.seq, action->rank,
-		heartbeat_label(comm, action->rank, view->now_ns),
-		atomic_load_explicit(&comm->control.rank[action->rank].seq, memory_order_relaxed),
-		(double)waited / NS_PER_MS, view->missing);
+	cause_message(comm->causes, BELAY_LOG_WARN, "late",
+		      "communicator %.8s seq %" PRIu64
+		      ": waiting for rank %d (process %s, last seq %" PRIu64
+		      ") since %.1f ms, missing mask 0x%" PRIx64,
+		      comm->id, stuck.seq, action->rank,
+		      heartbeat_label(comm, action->rank, view->now_ns),
+		      last_seq(comm, (unsigned)action->rank), (double)waited / NS_PER_MS,
+		      view->missing);
 }
 
 /* Whether the input that a dead rank has staged last can be used (P3). On the NCCL path nothing is

@@ -33,6 +33,7 @@ struct rescue_plan {
 	const char *folder;  /* of the call log */
 	const char *give_up;
 	const char *late;
+	const char *symm_max;
 	bool torn;
 	int replays;
 };
@@ -40,8 +41,12 @@ struct rescue_plan {
 static void run(rank_scenario scenario, const struct rescue_plan *plan, struct rank_group *group)
 {
 	rank_group_run(
-		&(struct rank_spec){
-			.nranks = RANKS, .scenario = scenario, .plan = plan, .cap_ms = 100000},
+		&(struct rank_spec){.nranks = RANKS,
+				    .scenario = scenario,
+				    .plan = plan,
+				    .cap_ms = 100000,
+				    .gpu = plan->library &&
+					   plan->library[0]}, /* the stub keeps a descriptor */
 		group);
 }
 
@@ -53,6 +58,8 @@ static bool create(struct rank_seat *seat)
 	seat->config.paths = plan->paths;
 	seat->config.nccl_library = plan->library;
 	seat->config.log_dir = plan->folder;
+	if (plan->symm_max)
+		seat->config.symm_max = plan->symm_max;
 	seat->config.late_ms = plan->late ? plan->late : CALM_LATE;
 	seat->config.grace_ms = CALM_GRACE;
 	seat->config.breaker = "3/10s";
@@ -184,6 +191,39 @@ START_TEST(a_write_lost_in_a_replayed_graph_is_rescued_once_and_all_results_are_
 			check_record(folder, &group, r, 183, losses[_i].path);
 	}
 	remove_folder(folder);
+}
+END_TEST
+
+/* ---- leftovers of an abandoned turn ---------------------------------------------------------- */
+
+/* Large enough for the full wire, whose words bear no number. */
+static void make_wire_calls(struct rank_seat *seat)
+{
+	static const struct device_call call = {
+		.count = 40000, .dtype = BELAY_F32, .op = BELAY_SUM};
+	struct CUstream_st *stream = cpu_gpu_stream_create();
+
+	if (!create(seat))
+		return;
+	for (int i = 0; i < 12; i++)
+		(void)device_call(seat, call, stream);
+	note_statistics(seat);
+	rank_destroy(seat);
+	cpu_gpu_stream_free(stream);
+}
+
+START_TEST(what_an_abandoned_turn_has_left_behind_is_never_taken_for_data)
+{
+	/* Two turns later, in the same slots, rank 2's data are late. */
+	struct rescue_plan plan = {.fault = "rank=1,seq=3:9:3,kind=drop;"
+					    "rank=2,seq=5:11:3,kind=delay:30,at=push",
+				   .late = "50",
+				   .symm_max = "512K"};
+	struct rank_group group;
+
+	run(make_wire_calls, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, 3);
 }
 END_TEST
 
@@ -413,6 +453,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		c, a_write_lost_in_a_replayed_graph_is_rescued_once_and_all_results_are_right, 0,
 		LOSSES);
+	tcase_add_test(c, what_an_abandoned_turn_has_left_behind_is_never_taken_for_data);
 	tcase_add_loop_test(c, a_dead_ranks_input_is_used_when_it_is_whole_and_only_then, 0, 2);
 	tcase_add_test(c, a_rank_that_is_only_late_is_waited_for);
 	suite_add_tcase(s, c);
