@@ -85,12 +85,13 @@ static void pause_a_little(unsigned *idle)
 	(void)nanosleep(&nap, NULL); /* a shorter nap does as well */
 }
 
-/* As if the kernel had no processor, for a test's sake. */
-static void stall(uint64_t *random)
+/* As if the kernel had no processor, for a test's sake. More often while it waits: what it waits
+ * for comes meanwhile, and is not seen. */
+static void stall(uint64_t *random, enum cpu_gpu_step step)
 {
 	uint64_t most = cpu_gpu_stall_ns();
 
-	if (most && cpu_gpu_random(random) % 32 == 0)
+	if (most && cpu_gpu_random(random) % (step == CPU_GPU_WAITING ? 4 : 32) == 0)
 		(void)nanosleep(
 			&(struct timespec){.tv_nsec = (long)(cpu_gpu_random(random) % most)}, NULL);
 }
@@ -105,7 +106,7 @@ static void carry_out(const struct operation *operation, uint64_t *random)
 	if (!run)
 		abort();
 	while (step != CPU_GPU_ENDED && !cpu_gpu_lost()) {
-		stall(random);
+		stall(random, step);
 		step = kernel->step(operation->arguments, run);
 		if (step == CPU_GPU_WAITING)
 			pause_a_little(&idle);
