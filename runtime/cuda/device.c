@@ -401,6 +401,26 @@ static bool any_launched(const struct belay_comm *comm)
 	       atomic_load_explicit(&comm->own->staged, memory_order_relaxed) >= comm->first_seq;
 }
 
+/* Belay's own streams have nothing left to do, and the context works. */
+static bool own_work_ended(struct device *device)
+{
+	struct gpu_error error = {.sticky = false};
+
+	return !device->stream ||
+	       (gpu_stream_wait(device->stream, clock_now_ns() + LEAVE_WAIT_NS, &error) == 1);
+}
+
+/* Has kernels leave: those that wait, and one that was abandoned to the watcher, which has ended
+ * and has no write on its stream any more (R3). */
+static void order_to_leave(struct belay_comm *comm)
+{
+	struct symm_orders *orders = &comm->control.device[comm->rank].orders;
+
+	order_store(&orders->fail_from, 1); /* [ORDERS] (1). Turns count from 1. */
+	if (orders->abandon > orders->released >> 1 && own_work_ended(comm->device))
+		order_store(&orders->released, orders->abandon << 1);
+}
+
 /*
  * True when no kernel of this rank can be running any more. Those that still wait are told that
  * every turn has failed. Launches from graphs have no tickets, and kernels that leave because of a
@@ -410,25 +430,15 @@ static bool any_launched(const struct belay_comm *comm)
  */
 static bool end_launches(struct belay_comm *comm)
 {
-	struct symm_orders *orders = &comm->control.device[comm->rank].orders;
 	bool failed = comm_decided(comm), ended = failed || device_idle(comm);
 
 	if (!device_idle(comm))
-		order_store(&orders->fail_from, 1); /* [ORDERS] (1). Turns count from 1. */
+		order_to_leave(comm);
 	if (!ended)
 		ended = wait_for_launches(comm, LEAVE_WAIT_NS);
 	if (any_launched(comm))
 		pause_ns(failed ? TAIL_WAIT_FAILED_NS : TAIL_WAIT_NS);
 	return ended;
-}
-
-/* Belay's own streams have nothing left to do, and the context works. */
-static bool own_work_ended(struct device *device)
-{
-	struct gpu_error error = {.sticky = false};
-
-	return !device->stream ||
-	       (gpu_stream_wait(device->stream, clock_now_ns() + LEAVE_WAIT_NS, &error) == 1);
 }
 
 static void free_memory(struct device *device)

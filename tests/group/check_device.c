@@ -346,6 +346,46 @@ START_TEST(a_communicator_can_be_destroyed_while_a_graph_of_its_is_stuck)
 }
 END_TEST
 
+/* Rank 1 is stopped when rank 0 has left its turn to its watcher already. Nobody will write its
+ * output any more, and its kernel is told so: it would hold on for half a minute. */
+static void destroy_in_a_rescue(struct rank_seat *seat)
+{
+	struct device_call call = {.count = 1000, .dtype = BELAY_F32, .op = BELAY_SUM};
+	struct CUstream_st *stream = cpu_gpu_stream_create();
+	uint64_t since;
+
+	seat->config.destroy_ms = "100";
+	seat->config.paths = "ring";
+	seat->config.fault = "rank=1,seq=1,kind=stop:600,at=rescue";
+	RANK_EXPECT_STATUS(seat, device_create(seat, 0), 0);
+	device_call_prepare(seat, &call);
+	device_call_fill(seat, &call, 1);
+	RANK_EXPECT(seat, device_call_enqueue(seat, &call, stream));
+	if (seat->rank == 0)
+		await_stuck(seat);
+	else
+		(void)cpu_gpu_stream_sync(stream);
+	since = rank_now_ns();
+	RANK_EXPECT(seat, belay_comm_destroy(seat->comm) != 0 || seat->rank != 0);
+	(void)cpu_gpu_stream_sync(stream);
+	RANK_EXPECT(seat, rank_now_ns() - since < UINT64_C(15000000000));
+	seat->comm = NULL;
+	device_call_free(&call);
+	cpu_gpu_stream_free(stream);
+}
+
+START_TEST(a_communicator_can_be_destroyed_in_a_rescue)
+{
+	struct rank_group group;
+
+	rank_group_run(
+		&(struct rank_spec){
+			.nranks = 2, .scenario = destroy_in_a_rescue, .cap_ms = 60000, .gpu = true},
+		&group);
+	assert_all_well(&group);
+}
+END_TEST
+
 /* ---- captures of others --------------------------------------------------------------------- */
 
 /* One communicator works, with its watcher and all else that is belay's, while this thread captures
@@ -485,6 +525,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, replays_and_eager_calls_mix_and_are_right, 0, 3);
 	tcase_add_test(c, the_call_log_of_a_replayed_graph_has_each_call);
 	tcase_add_test(c, a_communicator_can_be_destroyed_while_a_graph_of_its_is_stuck);
+	tcase_add_test(c, a_communicator_can_be_destroyed_in_a_rescue);
 	tcase_add_test(c, what_belay_does_in_the_background_breaks_no_capture);
 	suite_add_tcase(s, c);
 
