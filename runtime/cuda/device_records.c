@@ -293,11 +293,20 @@ struct device_records *device_records_create(struct belay_comm *comm)
 	return records;
 }
 
+/* False: a copy to the pinned memory may still be under way. Not where the context is lost. */
+static bool copies_ended(const struct device_records *records)
+{
+	struct gpu_error error;
+
+	return gpu_stream_wait(records->stream, clock_now_ns() + NS_PER_SECOND, &error) != 0;
+}
+
 void device_records_free(struct device_records *records)
 {
 	if (!records)
 		return;
-	if (records->batch)
+	/* Else it is left as it is. */
+	if (records->batch && copies_ended(records))
 		gpu_host_free(records->batch);
 	if (records->stream)
 		gpu_stream_free(records->stream);
