@@ -74,7 +74,7 @@ template <int DTYPE, int N, class FORM, int BATCH> struct rank_batch {
 	{
 		auto rank = [&](uint32_t k) { return base + k % SOURCES; };
 		auto packet = [&](uint32_t k) { return range.first + k / SOURCES * range.step; };
-		auto at = [&](uint32_t k) { return from.at(rank(k), packet(k)); };
+		auto at = [&](uint32_t k) { return from.at(rank(k), made_now(packet(k))); };
 
 #pragma unroll
 		for (uint32_t k = 0; k < PACKETS; k++) {

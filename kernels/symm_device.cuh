@@ -329,11 +329,18 @@ SYMM_INLINE uint64_t warp_sum(uint64_t value)
 
 /* ---- the compiler --------------------------------------------------------------------------- */
 
-/* Has a pointer worked out here, while loads are under way, and not where it is used. */
+/* What is passed is worked out here: neither later, where it is used (while loads are under way),
+ * nor once for all turns of a loop (which takes registers). */
 SYMM_INLINE char *made_now(char *pointer)
 {
 	asm volatile("" : "+l"(pointer));
 	return pointer;
+}
+
+SYMM_INLINE uint32_t made_now(uint32_t number)
+{
+	asm volatile("" : "+r"(number));
+	return number;
 }
 
 #endif /* BELAY_KERNELS_SYMM_DEVICE_CUH */
