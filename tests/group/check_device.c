@@ -355,8 +355,9 @@ static void destroy_in_a_rescue(struct rank_seat *seat)
 	uint64_t since;
 
 	seat->config.destroy_ms = "100";
-	seat->config.paths = "ring";
-	seat->config.fault = "rank=1,seq=1,kind=stop:600,at=rescue";
+	seat->config.late_ms = "5";
+	seat->config.grace_ms = "1";
+	seat->config.fault = "rank=1,seq=1,kind=drop;rank=1,seq=1,kind=stop:600,at=rescue";
 	RANK_EXPECT_STATUS(seat, device_create(seat, 0), 0);
 	device_call_prepare(seat, &call);
 	device_call_fill(seat, &call, 1);
