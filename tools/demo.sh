@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Shows belay at work, from a fresh clone on: builds it in build/, runs four ranks through verify passes while one write
-# gets lost and one rank is slow, and prints what trace-analyze makes of the recording. Everything stays in build/demo/.
+# Shows belay at work, from a fresh clone on: builds it in build/, runs four ranks through verify passes on host memory
+# while one write gets lost and one rank is slow, and prints what trace-analyze makes of the recording. Everything stays in
+# build/demo/.
 #
 # usage: sh tools/demo.sh
 set -eu
@@ -119,7 +120,7 @@ run()
 {
 	say "running $RANKS ranks through $PASSES verify passes of 122 calls; every result is checked"
 	say "injected: a lost write of rank $LOST_RANK at seq $LOST_SEQ, and rank $SLOW_RANK slow in 26 calls"
-	BELAY_LOG=error timeout 60 build/belay-bench --ranks "$RANKS" --workload verify-pass --passes "$PASSES" \
+	BELAY_LOG=error timeout 60 build/belay-bench --backend host --ranks "$RANKS" --workload verify-pass --passes "$PASSES" \
 		--fault "$FAULT" --log-dir "$demo/logs" >"$demo/bench.txt" || return
 	cat "$demo/bench.txt"
 }

@@ -53,7 +53,7 @@ named()
 defined()
 {
 	function=$(echo "$2" | tr -d '`()')
-	grep -rqw --include='*.[ch]' --include='*.sh' --include='*.cu' -e "$function" runtime kernels trace tools tests
+	grep -rqw --include='*.[ch]' --include='*.sh' --include='*.cu' --include='*.cuh' -e "$function" runtime kernels trace tools tests
 }
 
 links_lead_somewhere()
