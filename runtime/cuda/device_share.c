@@ -33,7 +33,7 @@ static void look_at_peer(struct device *device, struct control_facts *own,
 
 /* Worker threads of the widest block that a turn may have. How the devices are joined is not agreed
  * yet, so every table counts. */
-static uint32_t widest_block(const struct belay_comm *comm)
+uint32_t device_widest_block(const struct belay_comm *comm)
 {
 	struct launch_table table;
 	uint32_t threads = 32;
@@ -56,7 +56,7 @@ static int bound_grid(const struct belay_comm *comm, struct gpu_error *ret_error
 	struct control_facts *own = &comm->control.device[comm->rank].facts;
 	uint32_t sharing = comm->device->sharing;
 	int per_sm = 1;
-	int code = symm_kernels_blocks_per_sm(widest_block(comm), &per_sm);
+	int code = symm_kernels_blocks_per_sm(device_widest_block(comm), &per_sm);
 
 	if (code) {
 		gpu_launch_error(code, "symm_kernels_blocks_per_sm", ret_error);

@@ -33,8 +33,10 @@ struct launch_row {
 struct launch_table {
 	uint32_t nrows;
 	struct launch_row row[LAUNCH_ROWS_MAX];
-	uint32_t blocks_max; /* agreed: the least of all ranks' residency bounds */
-	bool programmatic;   /* programmatic dependent launch: each rank has a device of its own */
+	uint32_t blocks_max; /* agreed: the least of all ranks' residency bounds, for blocks of ...
+			      */
+	uint32_t bound_threads; /* ... so many workers; 0: of any */
+	bool programmatic; /* programmatic dependent launch: each rank has a device of its own */
 };
 
 struct launch_shape {
