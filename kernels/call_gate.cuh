@@ -156,10 +156,11 @@ SYMM_INLINE void write_record(const struct symm_call &call, const struct block_w
 	store_gpu(record + lane_id(), record_word(call, block, facts, header, lane_id()));
 }
 
-SYMM_INLINE void post_ticket(const struct symm_call &call)
+/* Others of the grid may be stuck yet: so the turn goes with it. */
+SYMM_INLINE void post_ticket(const struct symm_call &call, const struct turn_facts &facts)
 {
 	if (call.ticket != 0 && lane_id() == 0)
-		store_relaxed(&call.posts->ticket, call.ticket);
+		store_pair(&call.posts->ticket, call.ticket, facts.turn);
 }
 
 SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_facts &facts,
@@ -192,7 +193,7 @@ SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words
 	add_digest(call, block, facts);
 	if (blockIdx.x == 0) {
 		write_record(call, block, facts, header);
-		post_ticket(call);
+		post_ticket(call, facts);
 	}
 }
 

@@ -257,7 +257,7 @@ static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 	if (blockIdx.x == 0)
 		write_record(call, block, block, header_of(call, block, block));
 	if (outcome == STUCK_RESCUED)
-		post_ticket(call);
+		post_ticket(call, block);
 }
 
 #endif /* BELAY_KERNELS_CALL_STUCK_CUH */

@@ -144,10 +144,10 @@ SYMM_INLINE void end_record(const struct job &job, uint64_t turn)
 }
 
 /* The last post of a turn that ended well. */
-SYMM_INLINE void post_ticket(const struct job &job)
+SYMM_INLINE void post_ticket(const struct job &job, uint64_t turn)
 {
 	if (job.launch.ticket)
-		store_relaxed(&job.comm.posts->ticket, job.launch.ticket);
+		store_pair(&job.comm.posts->ticket, job.launch.ticket, turn);
 }
 
 /* ---- what may go wrong -------------------------------------------------------------------- */
@@ -443,7 +443,7 @@ static __global__ void symm_gate_end(const __grid_constant__ struct job job)
 	}
 	end_record(job, turn);
 	store_relaxed(&job.comm.posts->block[0], SYMM_BLOCK_WORD(turn, 1, SYMM_BLOCK_DONE));
-	post_ticket(job);
+	post_ticket(job, turn);
 }
 
 /* ---- parked ------------------------------------------------------------------------------- */
@@ -532,7 +532,7 @@ SYMM_INLINE void park(const struct job &job, const struct turn &turn, uint64_t *
 	begin_record(job, turn, ALGORITHM_GATHER, staged, 0);
 	end_record(job, turn.turn);
 	store_relaxed(&job.comm.steps[3], turn.turn);
-	post_ticket(job);
+	post_ticket(job, turn.turn);
 }
 
 /* All lines are read before anybody writes one; and all are written long before the next kernel. */

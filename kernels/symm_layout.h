@@ -163,18 +163,21 @@ struct symm_posts {
 	uint64_t mismatch;    /* turn << 8 | rank whose header differs */
 	uint64_t gave_up;     /* turn that a kernel left by its own last deadline: nobody answered */
 	uint64_t fault_asked; /* turn << 8 | fault point: act, then say so in `fault_done` */
-	uint64_t ticket;      /* the last that was given to a launch and has been reached */
 	uint64_t pass_begun;  /* passes begun and ended, as the marks were carried out */
+	/* The last ticket given to a launch that has been reached, and the turn with which it ends:
+	 * one 16-byte store. Block 0 posts it when it has done its own part, so the ticket counts
+	 * once that turn is done (device_ended()). A mark's turn is the last before it. */
+	uint64_t ticket, ticket_turn;
 	uint64_t pass_ended;
 	uint64_t pass_first_seq, pass_last_seq, pass_last_turn; /* of pass_ended; stored before it */
-	uint64_t pass_failed; /* 1: an end mark was reached in a communicator that has failed (V6) */
 	uint64_t gate[2]; /* by parity: flag << 32 | signature of a call on the NCCL path */
 	uint64_t calibration[2]; /* round, ticks: one 16-byte store; see symm_launch_calibrate() */
 	/* Where the output of the stuck turn begins (symm_launch.recv), and that turn: one 16-byte
 	 * store by each new owner of `stuck_owner`, then a system-scope fence, then its first
 	 * `stuck`. A rescue writes there, so here the order counts: contract [POSTS]. */
 	uint64_t output, output_turn;
-	uint64_t spare[6];
+	uint64_t pass_failed; /* 1: an end mark was reached in a communicator that has failed (V6) */
+	uint64_t spare[5];
 };
 
 /* What the watcher tells a kernel that is stuck; never read by one that is on time. */
@@ -199,6 +202,10 @@ _Static_assert(sizeof(struct symm_record) == 256, "a warp writes a record in one
 _Static_assert(sizeof(struct symm_line) == 32, "a block loads its line at once");
 _Static_assert(sizeof(struct symm_description) == 48, "three stores of 16 bytes");
 _Static_assert(sizeof(struct symm_posts) % 64 == 0, "whole lines");
+_Static_assert(offsetof(struct symm_posts, stuck) % 16 == 0, "one store with `missing`");
+_Static_assert(offsetof(struct symm_posts, ticket) % 16 == 0, "one store with `ticket_turn`");
+_Static_assert(offsetof(struct symm_posts, calibration) % 16 == 0, "one store");
+_Static_assert(offsetof(struct symm_posts, output) % 16 == 0, "one store with `output_turn`");
 _Static_assert(sizeof(struct symm_orders) == 64, "one line");
 #endif
 

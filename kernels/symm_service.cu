@@ -232,7 +232,7 @@ static __global__ void symm_pass(const __grid_constant__ struct symm_comm comm, 
 		return;
 	/* Whoever acquires the ticket sees what the mark has posted. */
 	fence_system();
-	store_relaxed(&comm.posts->ticket, ticket);
+	store_pair(&comm.posts->ticket, ticket, line.turn);
 }
 
 int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,

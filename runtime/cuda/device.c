@@ -359,8 +359,17 @@ int device_start(struct belay_comm *comm)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* A turn has begun and is not done. Block 0 posts a kernel's ticket when it ends itself: others may
- * still be stuck then, or one holds on for its release. And kernels of graphs have no tickets. */
+bool device_ended(const struct belay_comm *comm, uint64_t ticket)
+{
+	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
+
+	/* [POSTS] (2), twice. Both words come in one store, so the turn is the ticket's or that of
+	 * a later one. */
+	return post_load(&posts->ticket) >= ticket &&
+	       post_load(&posts->ticket_turn) <= device_done(comm, comm->rank);
+}
+
+/* A turn has begun and is not done. Kernels of graphs have no tickets. */
 static bool is_in_turn(const struct belay_comm *comm)
 {
 	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
@@ -372,10 +381,7 @@ static bool is_in_turn(const struct belay_comm *comm)
 
 bool device_idle(const struct belay_comm *comm)
 {
-	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
-
-	return post_load(&posts->ticket) >= comm->device->tickets && /* [POSTS] (2) */
-	       !is_in_turn(comm);
+	return device_ended(comm, comm->device->tickets) && !is_in_turn(comm);
 }
 
 static void pause_ns(uint64_t ns)

@@ -125,7 +125,13 @@ int device_selftest_verify(struct belay_comm *comm, uint64_t nonce, char *ret_wh
 /* After the paths are agreed and before the last barrier. 0, or a status with causes. */
 int device_start(struct belay_comm *comm);
 
-/* True when no eager launch of this rank is in flight. Any thread. */
+/* True when the eager launch with that ticket, and so all before it, has ended well: the ticket is
+ * posted, and its turn is done by all blocks. After a turn that failed it stays false: launches are
+ * refused by then, or wait for the verdict. Any thread. */
+bool device_ended(const struct belay_comm *comm, uint64_t ticket);
+
+/* True when no launch of this rank is in flight: no eager one, and no turn that has begun. Any
+ * thread. */
 bool device_idle(const struct belay_comm *comm);
 
 /* Frees everything, in any state, in bounded time, after the watcher has ended. The application

@@ -2,8 +2,6 @@
 /* Enqueueing by the calling thread; see device_enqueue.h. */
 #include "runtime/cuda/device_enqueue.h"
 
-#include "runtime/cuda/posted_words.h"
-
 /* ---- one stream at a time -------------------------------------------------------------------- */
 
 /* cudaStreamLegacy and cudaStreamPerThread: handles that are names. */
@@ -21,14 +19,7 @@ static const void *identity_of(const struct CUstream_st *stream)
 	return (uintptr_t)stream == STREAM_PER_THREAD ? (const void *)&per_thread : stream;
 }
 
-static bool in_flight(const struct belay_comm *comm)
-{
-	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
-
-	return post_load(&posts->ticket) < comm->device->tickets;
-}
-
-/* Eager work of another stream is over once its last ticket is posted. A capture runs nothing, but
+/* Eager work of another stream is over once its last ticket has ended. A capture runs nothing, but
  * two streams in one capture may become two branches of a graph. */
 static bool stream_is_free(const struct belay_comm *comm, const struct enqueue *enqueue)
 {
@@ -37,7 +28,7 @@ static bool stream_is_free(const struct belay_comm *comm, const struct enqueue *
 	if (enqueue->captured)
 		return device->last_capture != enqueue->capture ||
 		       device->captured_stream == enqueue->stream;
-	return device->eager_stream == enqueue->stream || !in_flight(comm);
+	return device->eager_stream == enqueue->stream || device_ended(comm, device->tickets);
 }
 
 static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,

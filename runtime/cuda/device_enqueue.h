@@ -9,9 +9,9 @@
  *   enqueue_end()        the stream and the ticket noted; the thread's own device restored
  *
  * One stream at a time. A communicator's eager launches carry tickets, which their kernels post
- * when they end; so whether launches of another stream are still in flight is seen without touching
- * that stream, which may have been destroyed. In a capture the calls stay on the stream of the
- * first.
+ * when they end, with the turn that ends with them (device_ended()); so whether launches of another
+ * stream are still in flight is seen without touching that stream, which may have been destroyed.
+ * In a capture the calls stay on the stream of the first.
  */
 #ifndef BELAY_RUNTIME_CUDA_DEVICE_ENQUEUE_H
 #define BELAY_RUNTIME_CUDA_DEVICE_ENQUEUE_H

@@ -66,6 +66,7 @@ static void pause_for_mark(uint64_t waited_ns)
 		(void)sched_yield(); /* cannot fail on Linux */
 }
 
+/* A mark is one block, behind all that it is for: its ticket alone says so, or a later one. */
 static bool mark_is_reached(const struct belay_comm *comm)
 {
 	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;

@@ -119,7 +119,8 @@ static bool pass_is(const struct kernel_ranks *ranks, uint64_t pass, uint64_t fi
 		    word_now(&posts->pass_first_seq) != first ||
 		    word_now(&posts->pass_last_seq) != last ||
 		    word_now(&posts->pass_last_turn) != ranks->turn ||
-		    word_now(&posts->ticket) != 10 + pass)
+		    word_now(&posts->ticket) != 10 + pass ||
+		    word_now(&posts->ticket_turn) != ranks->turn)
 			return false;
 	}
 	return true;
@@ -222,6 +223,7 @@ static bool gate_is_recorded(struct kernel_ranks *ranks, unsigned rank)
 	return record.turn == ranks->turn && record.turn_again == ranks->turn && record.path == 2 &&
 	       word_now(&posts->block[0]) == SYMM_BLOCK_WORD(ranks->turn, 1, SYMM_BLOCK_DONE) &&
 	       word_now(&posts->ticket) == ranks->turn &&
+	       word_now(&posts->ticket_turn) == ranks->turn &&
 	       word_now(&ranks->words[rank].steps[0]) == ranks->turn;
 }
 
@@ -379,6 +381,7 @@ static bool parked_is_right(struct kernel_ranks *ranks, const struct trial *tria
 		return false;
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		if (word_now(&ranks->words[r].posts.ticket) != ring.turn ||
+		    word_now(&ranks->words[r].posts.ticket_turn) != ring.turn ||
 		    (ranks->nranks > 1 && (word_now(&ranks->words[r].steps[3]) != ring.turn ||
 					   !is_retained(ranks, r, trial))))
 			return false;

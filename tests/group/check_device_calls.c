@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/communicator.h"
+#include "runtime/cuda/device.h"
 #include "runtime/group/control_view.h"
 #include "tests/support/cpu_gpu.h"
 #include "tests/support/rank_calls.h"
@@ -254,6 +255,55 @@ static void change_streams(struct rank_seat *seat)
 START_TEST(one_stream_at_a_time_and_another_when_its_work_is_done)
 {
 	run(change_streams, NULL);
+}
+END_TEST
+
+/* What block 0 of the next call says when it has ended before the others of its grid. */
+static void post_as_first_block(const struct bench *bench, uint64_t ticket)
+{
+	struct symm_posts *posts = &bench->comm->control.device[bench->seat->rank].posts;
+	uint64_t turn = control_view_done(&bench->comm->control, (unsigned)bench->seat->rank) + 1;
+
+	__atomic_store_n(&posts->block[0], SYMM_BLOCK_WORD(turn, 2, SYMM_BLOCK_DONE),
+			 __ATOMIC_RELEASE);
+	__atomic_store_n(&posts->ticket_turn, turn, __ATOMIC_RELEASE);
+	__atomic_store_n(&posts->ticket, ticket, __ATOMIC_RELEASE);
+}
+
+/* The stream stands still in place of a second block that does not come to its end. */
+static void end_one_block(struct rank_seat *seat)
+{
+	struct CUstream_st *second;
+	const struct symm_posts *posts;
+	_Atomic uint64_t gate = 0;
+	struct bench bench;
+
+	set_up(&bench, seat, seat->plan, COUNT);
+	posts = &bench.comm->control.device[seat->rank].posts;
+	second = cpu_gpu_stream_create();
+	whole_call(&bench, bench.stream, COUNT);
+	RANK_EXPECT(seat, posts->ticket == 1 && posts->ticket_turn == 1);
+	fill(&bench, COUNT);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_enqueue_wait(bench.stream, &gate, 1), 0);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, bench.stream, COUNT), 0);
+	post_as_first_block(&bench, 2);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, second, COUNT), BELAY_E_BUSY);
+	RANK_EXPECT(seat, !device_idle(bench.comm));
+	atomic_store_explicit(&gate, 1, memory_order_release);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(bench.stream), 0);
+	RANK_EXPECT(seat, is_sum(&bench, COUNT));
+	whole_call(&bench, second, COUNT);
+	RANK_EXPECT(seat, posts->ticket == 3 && posts->ticket_turn == 3);
+	RANK_EXPECT_STATUS(seat, belay_pass_begin(bench.comm, second), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(second), 0);
+	RANK_EXPECT(seat, posts->ticket == 4 && posts->ticket_turn == 3);
+	cpu_gpu_stream_free(second);
+	tear_down(&bench);
+}
+
+START_TEST(another_stream_waits_for_all_blocks_of_a_call)
+{
+	run(end_one_block, path_lists[_i]);
 }
 END_TEST
 
@@ -592,6 +642,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_buffer_that_is_not_of_the_device_is_named_and_refused);
 	tcase_add_loop_test(c, calls_of_all_sizes_are_right_on_each_path, 0, 2);
 	tcase_add_test(c, one_stream_at_a_time_and_another_when_its_work_is_done);
+	tcase_add_loop_test(c, another_stream_waits_for_all_blocks_of_a_call, 0, 2);
 	tcase_add_loop_test(c, calls_are_captured_from_the_first_on_and_replayed_between_others, 0,
 			    (int)(sizeof(modes) / sizeof(modes[0])));
 	tcase_add_test(c, a_broken_capture_is_refused_and_forgotten);

@@ -440,12 +440,12 @@ static void write_record(const struct turn_run *run, const struct block *block, 
 		store_word(&to[i], from[i]);
 }
 
-static void post_ticket(const struct turn_run *run)
+static void post_ticket(const struct turn_run *run, uint64_t turn)
 {
 	const struct turn_arguments *a = run->arguments;
 
 	if (a->launch.ticket)
-		store_word(&a->comm.posts->ticket, a->launch.ticket);
+		store_ticket(a->comm.posts, a->launch.ticket, turn);
 }
 
 /* The books of a turn, kept by block 0. */
@@ -477,7 +477,7 @@ static void finish(struct turn_run *run, struct block *block)
 	keep_books(run, block);
 	post_block(run, block, SYMM_BLOCK_DONE);
 	if (block->b == 0)
-		post_ticket(run);
+		post_ticket(run, block->at.turn);
 }
 
 static void leave_ownership(struct turn_run *run, struct block *block)
@@ -673,7 +673,7 @@ static bool hold(struct turn_run *run, struct block *block)
 	if (released >> 1 == block->at.turn && released & 1) {
 		keep_books(run, block);
 		post_step(run, block, STEP_DONE);
-		post_ticket(run);
+		post_ticket(run, block->at.turn);
 		end_gate(run, block);
 		return true;
 	}

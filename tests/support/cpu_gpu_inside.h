@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/symm_layout.h"
 #include "tests/support/cpu_gpu.h"
 
 /* ---- calls that are counted and may fail (cpu_gpu.c) ---------------------------------------- */
@@ -73,6 +74,13 @@ static inline uint64_t load_word(const uint64_t *word)
 static inline void store_word(uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+/* One 16-byte store on a GPU: whoever sees the ticket sees its turn. */
+static inline void store_ticket(struct symm_posts *posts, uint64_t ticket, uint64_t turn)
+{
+	store_word(&posts->ticket_turn, turn);
+	store_word(&posts->ticket, ticket);
 }
 
 /* As fence.acq_rel.sys. */

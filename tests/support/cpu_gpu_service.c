@@ -246,7 +246,7 @@ static enum cpu_gpu_step pass(const void *arguments, void *run)
 	else
 		post_pass_end(a->comm.posts, &line);
 	if (a->number)
-		store_word(&a->comm.posts->ticket, a->number);
+		store_ticket(a->comm.posts, a->number, line.turn);
 	return CPU_GPU_ENDED;
 }
 SERVICE(pass);
