@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,13 +274,28 @@ bool gpu_issue(struct gpu_seat *gpu, const struct gpu_call *call)
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
-static bool verdict_of(const struct gpu_seat *gpu, struct belay_verdict *verdict)
+static bool verdict_of(struct gpu_seat *gpu, struct belay_verdict *verdict)
 {
 	*verdict = (struct belay_verdict){.size = sizeof(*verdict)};
-	return gpu->seat->comm && belay_comm_verdict(gpu->seat->comm, verdict) == 0;
+	if (!gpu->seat->comm || belay_comm_verdict(gpu->seat->comm, verdict))
+		return false;
+	if (!gpu->verdict_ns)
+		gpu->verdict_ns = rank_now_ns();
+	return true;
 }
 
-static bool await_verdict(const struct gpu_seat *gpu, struct belay_verdict *verdict)
+/* Between two looks at the stream. */
+static void look_around(struct gpu_seat *gpu)
+{
+	struct belay_verdict verdict;
+
+	if (gpu->alive)
+		atomic_store_explicit(gpu->alive, rank_now_ns(), memory_order_relaxed);
+	if (!gpu->verdict_ns)
+		(void)verdict_of(gpu, &verdict);
+}
+
+static bool await_verdict(struct gpu_seat *gpu, struct belay_verdict *verdict)
 {
 	uint64_t until_ns = rank_now_ns() + VERDICT_NS;
 
@@ -297,6 +313,7 @@ bool gpu_wait(struct gpu_seat *gpu)
 	int done;
 
 	while ((done = bench_device_done(gpu->stream)) == 0) {
+		look_around(gpu);
 		if (rank_now_ns() > until_ns) {
 			rank_complain(gpu->seat, __FILE__, __LINE__, "the stream stays busy", 0);
 			return false;

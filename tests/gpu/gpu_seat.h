@@ -40,8 +40,10 @@ struct gpu_seat {
 	uint64_t data;	 /* counts calls, and says where their data stands; the same on all ranks */
 	uint64_t *wrong; /* GPU_BATCH times GPU_LOOKS */
 	uint64_t meetings;
-	uint32_t ncalls;    /* issued, not settled; numbered up to seq */
-	uint64_t issued_ns; /* when the first of them was */
+	uint32_t ncalls;     /* issued, not settled; numbered up to seq */
+	uint64_t issued_ns;  /* when the first of them was */
+	uint64_t verdict_ns; /* when a verdict was first seen; 0: not yet. gpu_wait() looks, too */
+	_Atomic uint64_t *alive; /* gpu_wait() keeps the time there; NULL: nowhere */
 	char device_text[12];
 };
 
