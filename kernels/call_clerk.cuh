@@ -6,6 +6,7 @@
 #ifndef BELAY_KERNELS_CALL_CLERK_CUH
 #define BELAY_KERNELS_CALL_CLERK_CUH
 
+#include "kernels/digest_parts.cuh"
 #include "kernels/symm_call.cuh"
 #include "kernels/symm_fault.cuh"
 
@@ -195,13 +196,15 @@ SYMM_INLINE void clerk_run(const struct symm_call &call, struct block_words &blo
 	if (blockIdx.x == 0) {
 		describe(call, block);
 		if (lane_id() == 0)
-			store_gpu(&call.state->digest[(block.turn + 1) % SYMM_RING_RECORDS], 0);
+			begin_parts(call.state, block.turn, gridDim.x, call.warps);
 	}
 	clerk_inputs(call, block, work);
 	if (work.results)
 		clerk_results(call, block, work);
-	if (blockIdx.x == 0)
+	if (blockIdx.x == 0) {
+		add_parts_before(call.state, block.turn, lane_id());
 		scrub(call, block, work.packets, work.flagged);
+	}
 }
 
 #endif /* BELAY_KERNELS_CALL_CLERK_CUH */

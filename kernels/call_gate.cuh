@@ -21,6 +21,9 @@
 #include "kernels/call_clerk.cuh"
 #include "kernels/symm_call.cuh"
 
+/* Looks between looks at the clock. */
+enum { GATE_LOOKS = 16 };
+
 /* What one look shows; the same in every lane. */
 struct gate_view {
 	bool verified; /* all headers are here and alike */
@@ -65,28 +68,48 @@ SYMM_INLINE void note_header(const struct symm_call &call, struct block_words &b
 		post_mismatch(call, facts.turn);
 }
 
-/* The whole warp looks. */
+/* The whole warp looks for headers; true once all are here and alike, and the workers know it. */
+SYMM_INLINE bool let_through(const struct symm_call &call, struct block_words &block,
+			     const struct turn_facts &facts, bool pull, struct gate_lane *lane)
+{
+	bool came = false, verified;
+
+	if (!lane->here)
+		came = look_at_header(call, facts, pull, lane);
+	verified = __all_sync(~0u, lane->here && !lane->differs);
+	if (verified) {
+		if (pull)
+			fence_block(); /* [PULLED] (3) */
+		block.verified = 1;
+	}
+	if (came)
+		note_header(call, block, facts, *lane);
+	__syncwarp();
+	return verified;
+}
+
+/* Until they are let through: true. False: a header differs, or it takes too long. */
+SYMM_INLINE bool await_headers(const struct symm_call &call, struct block_words &block,
+			       const struct turn_facts &facts, bool pull, struct gate_lane *lane,
+			       uint64_t late_ns)
+{
+	for (uint32_t looks = 1; !let_through(call, block, facts, pull, lane); looks++)
+		if (__any_sync(~0u, lane->differs || (looks % GATE_LOOKS == 0 &&
+						      elapsed(facts) > late_ns)))
+			return false;
+	return true;
+}
+
+/* The whole warp looks at everything. */
 SYMM_INLINE struct gate_view gate_look(const struct symm_call &call, struct block_words &block,
 				       const struct turn_facts &facts, bool pull,
 				       struct gate_lane *lane)
 {
 	struct gate_view view = {block.verified != 0, false, false};
-	bool came = false;
 	uint32_t ended;
 
-	if (!view.verified) {
-		if (!lane->here)
-			came = look_at_header(call, facts, pull, lane);
-		view.verified = __all_sync(~0u, lane->here && !lane->differs);
-		if (view.verified) {
-			if (pull)
-				fence_block(); /* [PULLED] (3) */
-			block.verified = 1;
-		}
-		if (came)
-			note_header(call, block, facts, *lane);
-		__syncwarp();
-	}
+	if (!view.verified)
+		view.verified = let_through(call, block, facts, pull, lane);
 	ended = lane_id() < call.warps ? block.ended[lane_id()] : ENDED_FINISHED;
 	view.finished = __all_sync(~0u, ended == ENDED_FINISHED);
 	view.stopped = __all_sync(~0u, ended != ENDED_NOT);
@@ -110,11 +133,13 @@ SYMM_INLINE void write_lines(const struct symm_call &call, const struct turn_fac
 	}
 }
 
-/* Word `lane` of the record. Arrivals of ranks 2k and 2k + 1 make word 10 + k. */
+/* Words of the record that only its end knows. */
+enum { RECORD_TIMES = 6, RECORD_MISSING = 9 };
+
+/* Word `lane` of the record, but for those. Arrivals of ranks 2k and 2k + 1 make word 10 + k. */
 SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct block_words &block,
 				 const struct turn_facts &facts, uint64_t header, uint32_t lane)
 {
-	uint32_t duration = (uint32_t)elapsed(facts);
 	uint32_t rank = lane >= 10 && lane < 18 ? 2 * (lane - 10) : 0;
 	uint64_t arrivals = (uint64_t)block.arrival[rank + 1] << 32 | block.arrival[rank];
 
@@ -132,28 +157,29 @@ SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct bloc
 		return facts.turn + call.turns_after;
 	case 5:
 		return facts.start;
-	case 6:
-		return (uint64_t)duration << 32 | block.staged_ticks;
 	case 7:
 		return header << 32 | facts.index;
 	case 8:
 		return call.flags | (uint64_t)call.dtype << 16 | (uint64_t)call.op << 24 |
 		       (uint64_t)call.path << 32 | (uint64_t)block.algorithm << 40 |
 		       (uint64_t)gridDim.x << 48;
-	case 9:
-		return block.missing;
 	default:
 		return lane >= 10 && lane < 18 ? arrivals : 0;
 	}
 }
 
-/* One store of the warp, 256 bytes. The reader takes a record whose both ends say its turn. */
+/* One store of the warp, 256 bytes, of what record_word() gave and what is known only at the end. The
+ * reader takes a record whose both ends say its turn. */
 SYMM_INLINE void write_record(const struct symm_call &call, const struct block_words &block,
-			      const struct turn_facts &facts, uint64_t header)
+			      const struct turn_facts &facts, uint64_t word)
 {
 	uint64_t *record = (uint64_t *)&call.state->ring[facts.turn % SYMM_RING_RECORDS];
 
-	store_gpu(record + lane_id(), record_word(call, block, facts, header, lane_id()));
+	if (lane_id() == RECORD_TIMES)
+		word = elapsed(facts) << 32 | block.staged_ticks;
+	if (lane_id() == RECORD_MISSING)
+		word = block.missing;
+	store_gpu(record + lane_id(), word);
 }
 
 /* Others of the grid may be stuck yet: so the turn goes with it. */
@@ -171,28 +197,15 @@ SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_fact
 			      SYMM_BLOCK_WORD(facts.turn, gridDim.x, state));
 }
 
-/* The output's digest: the sum over blocks of what their workers stored. */
-SYMM_INLINE void add_digest(const struct symm_call &call, const struct block_words &block,
-			    const struct turn_facts &facts)
-{
-	uint64_t part = lane_id() < call.warps ? block.digest[lane_id()] : UINT64_C(0);
-
-	part = warp_digest(part);
-	if (lane_id() == 0)
-		add_gpu(&call.state->digest[facts.turn % SYMM_RING_RECORDS], part);
-}
-
 /* All worker warps have finished: the block's output stands, for this block; for others when the
  * kernel has ended (P2: the post is a hint). */
 SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block,
-			  const struct turn_facts &facts, uint64_t header)
+			  const struct turn_facts &facts, uint64_t record)
 {
 	post_block(call, facts, SYMM_BLOCK_DONE);
 	write_lines(call, facts);
-	fence_block(); /* [BLOCK]: `ended`, then the digests */
-	add_digest(call, block, facts);
 	if (blockIdx.x == 0) {
-		write_record(call, block, facts, header);
+		write_record(call, block, facts, record);
 		post_ticket(call, facts);
 	}
 }

@@ -15,22 +15,23 @@
 
 #include "kernels/call_stuck.cuh"
 
-/* Looks between looks at the clock. */
-enum { GATE_LOOKS = 16 };
-
-/* A worker warp's last word. All its threads come here, finished or not. */
-SYMM_INLINE void worker_ended(struct block_words &block, bool finished, uint64_t digest)
+/* A worker warp's last word. All its threads come here, finished or not. What the warp has stored
+ * is ordered before `ended` only where it left: then the watcher may write the output next (R2). A
+ * warp that finished has stored the same bits as the watcher would. */
+SYMM_INLINE void worker_ended(const struct symm_call &call, struct block_words &block,
+			      bool finished, uint64_t digest)
 {
 	uint32_t warp = threadIdx.x / 32;
 
 	finished = __all_sync(~0u, finished);
-	digest = warp_digest(digest);
-	__syncwarp(); /* the other lanes' stores come before the fence, too */
-	if (lane_id() == 0) {
-		block.digest[warp] = digest;
+	if (!finished)
 		fence_block();
+	__syncwarp();
+	if (lane_id() == 0)
 		block.ended[warp] = finished ? ENDED_FINISHED : ENDED_LEFT;
-	}
+	digest = warp_digest(digest);
+	if (lane_id() == 0)
+		store_part(call.state, block.turn, blockIdx.x, warp, digest);
 }
 
 /* M1: nothing is stored to an output, and no result to a peer, before this is true. False: leave.
@@ -51,24 +52,29 @@ SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &bloc
 	uint64_t late_ns = facts.hasty ? 0 : call.late_ns;
 	int outcome = STUCK_DONE;
 	struct gate_view view;
+	uint64_t record = 0; /* the lane's word; worked out while the workers reduce */
+	bool recorded = false;
 
 	if (!pull) {
 		fault_point(call, block, SYMM_AT_STAGE);
 		fault_point(call, block, SYMM_AT_PUSH);
 		send_headers(call, block, facts, lane.header);
 	}
-	for (uint32_t looks = 1;; looks++) {
+	if (!await_headers(call, block, facts, pull, &lane, late_ns))
+		outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
+	else if ((recorded = blockIdx.x == 0))
+		record = record_word(call, block, facts, lane.header, lane_id());
+	for (uint32_t looks = 1; outcome == STUCK_DONE; looks++) {
 		view = gate_look(call, block, facts, pull, &lane);
-		if (view.verified && view.finished)
+		if (view.finished)
 			break;
-		if (__any_sync(~0u, lane.differs || (looks % GATE_LOOKS == 0 &&
-						     elapsed(facts) > late_ns))) {
+		if (looks % GATE_LOOKS == 0 && __any_sync(~0u, elapsed(facts) > late_ns))
 			outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
-			break;
-		}
 	}
+	if (blockIdx.x == 0 && !recorded)
+		record = record_word(call, block, facts, lane.header, lane_id());
 	if (outcome == STUCK_DONE)
-		end_done(call, block, facts, lane.header);
+		end_done(call, block, facts, record);
 	else
 		end_stuck(call, block, outcome);
 }
@@ -162,7 +168,7 @@ SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &bl
 
 	if (warp < call.warps) {
 		finished = work.run(call, block, &digest);
-		worker_ended(block, finished, digest);
+		worker_ended(call, block, finished, digest);
 	} else if (warp == call.warps) {
 		if (WORK::PULL)
 			gate_of_pull(call, block);

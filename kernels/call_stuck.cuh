@@ -255,7 +255,9 @@ static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 	if (outcome == STUCK_FAILED)
 		return;
 	if (blockIdx.x == 0)
-		write_record(call, block, block, header_of(call, block, block));
+		write_record(call, block, block,
+			     record_word(call, block, block, header_of(call, block, block),
+					 lane_id()));
 	if (outcome == STUCK_RESCUED)
 		post_ticket(call, block);
 }

@@ -107,9 +107,8 @@ struct block_words : turn_facts {
 	/* Workers to the gate: ranks that one has been polling for long, by phase; taken away by
 	 * the gate. atomicOr, atomicExch. */
 	uint32_t polled[PHASE_RESULTS + 1];
-	/* By worker warp: enum ended, and the digest of what it has stored. */
+	/* By worker warp: enum ended. */
 	volatile uint32_t ended[CALL_WARPS_MAX];
-	volatile uint64_t digest[CALL_WARPS_MAX];
 	/* Clerk to gate: ticks after start, for the record. */
 	volatile uint32_t staged_ticks;
 	/* The gate's own, here so that they need no stack where it gets stuck: ticks after start at

@@ -13,6 +13,7 @@
  * A gate that fails sets mode.failed and ends: what is enqueued behind it, the watchers' verdict
  *aborts.
  */
+#include "kernels/digest_parts.cuh"
 #include "kernels/clean_slots.cuh"
 #include "kernels/symm_device.cuh"
 #include "kernels/symm_enqueue.cuh"
@@ -132,13 +133,13 @@ SYMM_INLINE void begin_record(const struct job &job, const struct turn &turn, ui
 	record->missing = missing;
 }
 
-/* Completes it, in order for the host's copy, and clears the digest of the turn to come. */
+/* Completes it, in order for the host's copy. Kernels of other turns know nothing of its output. */
 SYMM_INLINE void end_record(const struct job &job, uint64_t turn)
 {
 	struct symm_record *record = &job.comm.state->ring[turn % SYMM_RING_RECORDS];
 
 	record->duration = short_ticks(ticks_now() - record->start);
-	job.comm.state->digest[(turn + 1) % SYMM_RING_RECORDS] = 0;
+	job.comm.state->digest[turn % SYMM_RING_RECORDS] = 0;
 	record->turn_again = turn;
 	fence_system();
 }
@@ -374,6 +375,7 @@ SYMM_INLINE void pass_gate(const struct job &job, const struct turn &turn,
 		begin_record(job, turn, ALGORITHM_UNKNOWN, staged, view.missing);
 	if (threadIdx.x < SYMM_RANKS_MAX)
 		record->arrival[threadIdx.x] = view.arrival;
+	add_parts_before(job.comm.state, turn.turn, threadIdx.x);
 }
 
 /* The turn two after an abandoned one is the only one in which leftovers are known of: a call on
@@ -558,6 +560,8 @@ static __global__ void __launch_bounds__(PARKED_THREADS, 1)
 		job.comm.state->ring[turn.turn % SYMM_RING_RECORDS].arrival[threadIdx.x] =
 			ARRIVAL_NONE;
 	__syncthreads();
+	if (threadIdx.x / 32 == 1)
+		add_parts_before(job.comm.state, turn.turn, threadIdx.x % 32);
 	if (threadIdx.x == 0)
 		park(job, turn, block_staged + turn.parity * SYMM_BLOCKS_MAX);
 }

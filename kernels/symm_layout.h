@@ -137,17 +137,27 @@ struct symm_record {
 
 #define SYMM_RING_RECORDS 16384u /* a power of two; by turn */
 
+/* A turn's digest in parts, by block and worker warp; by parity of the turn. See digest_parts.cuh. */
+#define SYMM_WARPS_MAX 16
+struct symm_parts {
+	uint64_t turn; /* whose parts these are */
+	uint32_t blocks, warps;
+	uint64_t digest[SYMM_BLOCKS_MAX][SYMM_WARPS_MAX];
+};
+
 /* Counters and the ring. Zero at creation but for the lines. */
 struct symm_state {
 	struct symm_line line[SYMM_BLOCKS_MAX];
 	struct symm_mode mode;
+	struct symm_parts parts[2];
 	uint32_t staged_blocks[2];  /* by parity: blocks that have staged; reset by the last one */
 	uint32_t results_blocks[2]; /* likewise for results */
 	uint32_t pushed_blocks[2];  /* likewise for pushes, in turns with a fault before the push */
 	uint64_t stuck_owner;	    /* turn << 10 | block + 1 that speaks for the stuck kernel; 0: none */
 	uint64_t holder;	    /* turn whose holder (the block that waits for the release) is chosen */
 	uint64_t scratch[4];
-	uint64_t digest[SYMM_RING_RECORDS]; /* by turn: sum of the output's words; cleared a turn ahead */
+	/* By turn: sum of the output's words; stands once a later turn is done. */
+	uint64_t digest[SYMM_RING_RECORDS];
 	struct symm_record ring[SYMM_RING_RECORDS];
 };
 
@@ -199,6 +209,8 @@ struct symm_description {
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct symm_record) == 256, "a warp writes a record in one go");
+_Static_assert(offsetof(struct symm_state, parts) % 16 == 0 && sizeof(struct symm_parts) % 16 == 0,
+	       "their heads are stored 16 bytes at once");
 _Static_assert(sizeof(struct symm_line) == 32, "a block loads its line at once");
 _Static_assert(sizeof(struct symm_description) == 48, "three stores of 16 bytes");
 _Static_assert(sizeof(struct symm_posts) % 64 == 0, "whole lines");

@@ -18,9 +18,14 @@
 #define DRAIN_BUSY_NS (2 * NS_PER_MS)
 #define DRAIN_IDLE_NS (20 * NS_PER_MS)
 
+/* Turns behind the newest that are done for good: the kernel of the turn after, which adds up the
+ * digest, has ended when that of the turn after it is done. */
+#define UNSETTLED 2u
+
 struct batch {
 	struct symm_record record[BATCH];
 	uint64_t digest[BATCH];
+	struct symm_parts parts; /* of the newest turn */
 };
 
 struct device_records {
@@ -28,7 +33,10 @@ struct device_records {
 	struct batch *batch; /* pinned */
 	uint64_t next;	     /* first turn not handed on */
 	uint64_t copying;    /* turns of the copy under way, from `next` on; 0: none */
-	bool failed;	     /* a copy failed for good */
+	uint64_t newest; /* the turn done at the copy's beginning, if it is in the copy; else 0 */
+	uint64_t done_seen, done_since_ns;
+	bool finishing; /* nothing comes any more */
+	bool failed;	/* a copy failed for good */
 	/* Of a call of several turns, while its last one is not there. */
 	uint64_t first_start, digest_before, missing_before;
 	struct device_note note[NOTES];
@@ -137,58 +145,102 @@ static void skip_lost(struct belay_comm *comm, uint64_t done)
 	records->next += lost;
 }
 
-static void begin_copy(struct belay_comm *comm, uint64_t done)
+static uint64_t own_done(const struct belay_comm *comm)
+{
+	return device_done(comm, comm->rank);
+}
+
+static int copy(const struct device_records *records, const struct symm_state *state,
+		uint64_t count, struct gpu_error *ret_error)
+{
+	struct batch *batch = records->batch;
+	uint64_t place = records->next % SYMM_RING_RECORDS;
+
+	if (gpu_copy(batch->record, &state->ring[place], count * sizeof(state->ring[0]),
+		     records->stream, ret_error) ||
+	    gpu_copy(batch->digest, &state->digest[place], count * sizeof(state->digest[0]),
+		     records->stream, ret_error))
+		return -1;
+	return records->newest ? gpu_copy(&batch->parts, &state->parts[records->newest & 1],
+					  sizeof(batch->parts), records->stream, ret_error)
+			       : 0;
+}
+
+/* Of the turns from `next` up to `last`. */
+static void begin_copy(struct belay_comm *comm, uint64_t last, uint64_t done)
 {
 	struct device_records *records = comm->device->records;
-	struct symm_state *state = comm->device->symm.state;
-	uint64_t place = records->next % SYMM_RING_RECORDS;
-	uint64_t count = done - records->next + 1;
+	uint64_t count = last - records->next + 1;
+	uint64_t to_end = SYMM_RING_RECORDS - records->next % SYMM_RING_RECORDS;
 	struct gpu_error error;
 
 	if (count > BATCH)
 		count = BATCH;
-	if (count > SYMM_RING_RECORDS - place)
-		count = SYMM_RING_RECORDS - place;
-	if (gpu_copy(records->batch->record, &state->ring[place], count * sizeof(state->ring[0]),
-		     records->stream, &error) ||
-	    gpu_copy(records->batch->digest, &state->digest[place],
-		     count * sizeof(state->digest[0]), records->stream, &error))
+	if (count > to_end)
+		count = to_end;
+	records->newest = records->next + count - 1 == done ? done : 0;
+	if (copy(records, comm->device->symm.state, count, &error))
 		give_up(comm, &error);
 	else
 		records->copying = count;
 }
 
+/* The newest turn's kernel has left parts, unless it is of a kind that leaves none. */
+static uint64_t digest_of(const struct device_records *records, uint64_t turn, uint64_t added)
+{
+	const struct symm_parts *parts = &records->batch->parts;
+	uint64_t sum = 0;
+
+	if (turn != records->newest || parts->turn != turn)
+		return added;
+	for (uint32_t b = 0; b < parts->blocks && b < SYMM_BLOCKS_MAX; b++)
+		for (uint32_t w = 0; w < parts->warps && w < SYMM_WARPS_MAX; w++)
+			sum += parts->digest[b][w];
+	return sum;
+}
+
 /* Hands on what the copy brought. What is not whole was copied too early, and only the newest can
- * be; or it was overwritten while it was copied. */
+ * be; or it was overwritten while it was copied, as the newest's parts can be once a later turn is
+ * done. */
 static void end_copy(struct belay_comm *comm)
 {
 	struct device_records *records = comm->device->records;
-	uint64_t first = records->next;
+	uint64_t turn = records->next, end = turn + records->copying;
 
-	for (uint64_t i = 0; i < records->copying; i++) {
-		const struct symm_record *record = &records->batch->record[i];
+	if (records->newest && own_done(comm) != records->newest)
+		end--;
+	for (; turn < end; turn++) {
+		const struct symm_record *record = &records->batch->record[turn - records->next];
+		uint64_t added = records->batch->digest[turn - records->next];
 
-		if (is_whole(record, first + i))
-			hand_on(comm, record, records->batch->digest[i]);
-		else if (record->turn > first + i)
+		if (is_whole(record, turn))
+			hand_on(comm, record, digest_of(records, turn, added));
+		else if (record->turn > turn)
 			trace_call_lost(comm->trace, 1);
 		else
 			break;
-		records->next++;
 	}
+	records->next = turn;
 	records->copying = 0;
 }
 
-static uint64_t own_done(const struct belay_comm *comm)
+/* The last turn whose record can be had now; below `next` when there is none. */
+static uint64_t last_settled(struct device_records *records, uint64_t done, uint64_t now_ns)
 {
-	return device_done(comm, comm->rank);
+	if (done != records->done_seen) {
+		records->done_seen = done;
+		records->done_since_ns = now_ns;
+	}
+	if (records->finishing || now_ns - records->done_since_ns >= DRAIN_IDLE_NS)
+		return done;
+	return done > UNSETTLED ? done - UNSETTLED : 0;
 }
 
 uint64_t device_records_drain(struct belay_comm *comm, uint64_t now_ns)
 {
 	struct device_records *records = comm->device->records;
 	struct gpu_error error;
-	uint64_t done;
+	uint64_t done, last;
 	int state;
 
 	if (records->failed)
@@ -203,10 +255,11 @@ uint64_t device_records_drain(struct belay_comm *comm, uint64_t now_ns)
 			end_copy(comm);
 	}
 	done = own_done(comm);
-	if (records->failed || done < records->next)
+	last = last_settled(records, done, now_ns);
+	if (records->failed || last < records->next)
 		return now_ns + DRAIN_IDLE_NS;
 	skip_lost(comm, done);
-	begin_copy(comm, done);
+	begin_copy(comm, last, done);
 	return now_ns + DRAIN_BUSY_NS;
 }
 
@@ -216,6 +269,7 @@ void device_records_finish(struct belay_comm *comm, uint64_t deadline_ns)
 
 	if (!records || !comm->trace)
 		return;
+	records->finishing = true;
 	while (!records->failed && (records->copying || own_done(comm) >= records->next) &&
 	       clock_now_ns() < deadline_ns) {
 		(void)device_records_drain(comm, clock_now_ns());

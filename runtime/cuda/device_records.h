@@ -7,9 +7,9 @@
  *   IDLE ------------------> COPYING ------------------> IDLE
  *        new turns are done          copies are there
  *
- * A record is taken when a later turn has begun, or is done and both its ends bear its turn: a copy
- * that overtook the kernel's stores is looked at again. Turns that the ring has lost to newer ones
- * are counted exactly.
+ * A record is taken when two later turns are done, so that its kernel has ended and the next one
+ * has added up the digest; or, when nothing has been done for a while, by both its ends and by the
+ * parts of its digest. Turns that the ring has lost to newer ones are counted exactly.
  */
 #ifndef BELAY_RUNTIME_CUDA_DEVICE_RECORDS_H
 #define BELAY_RUNTIME_CUDA_DEVICE_RECORDS_H

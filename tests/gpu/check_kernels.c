@@ -275,17 +275,44 @@ static void check_graphs(struct kernel_ranks *ranks)
 
 /* ---- what a call leaves behind ------------------------------------------------------------ */
 
+/* Of the newest turn: its parts, as the host adds them up. */
+static uint64_t digest_of(const struct symm_state *state, struct kernel_ranks *ranks)
+{
+	static struct symm_parts parts;
+	uint64_t sum = 0;
+
+	fetch(ranks, &parts, &state->parts[ranks->turn % 2], sizeof(parts));
+	for (uint32_t b = 0; parts.turn == ranks->turn && b < parts.blocks; b++)
+		for (uint32_t w = 0; w < parts.warps; w++)
+			sum += parts.digest[b][w];
+	return sum;
+}
+
+/* Of the turn before: added up by the newest one's kernel. */
+static bool digest_before_is(struct kernel_ranks *ranks, unsigned rank, uint64_t want)
+{
+	const struct symm_state *state = ranks->comm[rank].state;
+	uint64_t digest = 0;
+
+	fetch(ranks, &digest, &state->digest[(ranks->turn - 1) % SYMM_RING_RECORDS],
+	      sizeof(digest));
+	if (digest != want)
+		printf("# rank %u: digest of turn %" PRIu64 " is %" PRIx64 " instead of %" PRIx64
+		       "\n",
+		       rank, ranks->turn - 1, digest, want);
+	return digest == want;
+}
+
 static bool is_recorded(struct kernel_ranks *ranks, unsigned rank, const struct trial *trial)
 {
 	const struct symm_state *state = ranks->comm[rank].state;
-	uint64_t place = ranks->turn % SYMM_RING_RECORDS, digest = 0;
+	uint64_t place = ranks->turn % SYMM_RING_RECORDS, digest = digest_of(state, ranks);
 	uint64_t want = kernel_ranks_expect(ranks, trial);
 	const struct rank_words *words = &ranks->words[rank];
 	struct symm_record record;
 	uint64_t block = word_now(&words->posts.block[0]);
 
 	fetch(ranks, &record, &state->ring[place], sizeof(record));
-	fetch(ranks, &digest, &state->digest[place], sizeof(digest));
 	if (record.turn == ranks->turn && record.turn_again == ranks->turn &&
 	    record.seq == ranks->turn && record.count == trial->count &&
 	    record.blocks == trial->blocks && digest == want &&
@@ -304,6 +331,7 @@ static bool is_recorded(struct kernel_ranks *ranks, unsigned rank, const struct 
 static void check_records(struct kernel_ranks *ranks)
 {
 	bool good = true;
+	uint64_t before = 0;
 
 	kernel_ranks_invent(ranks, HOST_SUM_F32, 21);
 	for (unsigned i = 0; i < 4 * SYMM_ALGORITHMS && good; i++) {
@@ -315,7 +343,9 @@ static void check_records(struct kernel_ranks *ranks)
 		choose_grid(ranks, &trial, 256);
 		good = call_is_right(ranks, &trial);
 		for (unsigned r = 0; r < ranks->nranks && good; r++)
-			good = is_recorded(ranks, r, &trial);
+			good = is_recorded(ranks, r, &trial) &&
+			       (i == 0 || digest_before_is(ranks, r, before));
+		before = kernel_ranks_expect(ranks, &trial);
 	}
 	report(good, "calls leave records, digests and posts, %u ranks", ranks->nranks);
 }
