@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /*
  * The frame of every call kernel (docs/cuda-path.md, "A block"): what it is given, what a block
  * knows and shares, entry, and the two service warps. What moves data is a struct WORK, see
@@ -13,15 +14,17 @@
  *   writer                                   reader
  *   gate: facts, first values of all words,  all others, after barrier 0
  *     then arrives at barrier 0 (entry)
- *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged, count
- * (P3) then arrives at barrier 1 worker: results pushed, or it left,      clerk, after barrier 2
+ *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged, count (P3)
+ *     then arrives at barrier 1
+ *   worker: results pushed, or it left,      clerk, after barrier 2
  *     then arrives at barrier 2
  *   gate: all headers are here and alike,    worker: loads `verified`, then stores outputs and
- * results then stores `verified`                   (M1); in pull variants also loads the peers'
- * inputs gate: stores `leave`                     worker: where data is not here; stops without
- * another store but those on its way lane 0 of a worker warp: output stores   gate: loads `ended`
- * of all warps, fence of the block; of the warp, digest, fence of the        then posts DONE; or
- * fence of the system, then posts block, then stores `ended`               ABANDONED (R2)
+ *     then stores `verified`                   results (M1); in pull variants loads peers' inputs
+ *   gate: stores `leave`                     worker: where data is not here; then stops without
+ *                                              another store but those on its way
+ *   lane 0 of a worker warp: `ended`; where  gate: loads `ended` of all warps; then posts DONE, a
+ *     the warp left, behind a fence of the     hint (P2); or fences the system, then posts
+ *     block after its last stores              ABANDONED (R2)
  *
  * All of them are volatile: relaxed, with the fence or barrier named here where they order more
  * than themselves.
@@ -30,6 +33,7 @@
  * by turn t + 1 of this rank because its kernel starts after kernel t has ended, or (programmatic
  * launch, S6) has passed griddepcontrol.wait. So what stands between kernels needs no atomic.
  */
+/* clang-format on */
 #ifndef BELAY_KERNELS_SYMM_CALL_CUH
 #define BELAY_KERNELS_SYMM_CALL_CUH
 
