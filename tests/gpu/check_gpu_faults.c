@@ -135,8 +135,10 @@ START_TEST(a_rank_killed_while_it_proposes_leaves_one_verdict)
 		.fault = "rank=1,seq=23,kind=kill;rank=0,seq=23,kind=kill,at=verdict;"
 			 "rank=2,seq=23,kind=kill,at=verdict"};
 
-	if (ranks() < 4)
+	if (ranks() < 4) {
+		printf("# SKIP takes 4 ranks\n");
 		return;
+	}
 	run(&plan, &group);
 	survivors = rank_group_alive(&group);
 	ck_assert_uint_eq(survivors & ~UINT64_C(5), everyone() & ~UINT64_C(7));
@@ -283,11 +285,12 @@ static Suite *suite(void)
 {
 	Suite *all = suite_create("gpu_faults");
 	TCase *killed = tcase_create("killed"), *stopped = tcase_create("stopped");
-	TCase *device = tcase_create("device");
+	TCase *device = tcase_create("device"), *graphs = tcase_create("graphs");
 
 	tcase_set_timeout(killed, 70);
 	tcase_set_timeout(stopped, 70);
 	tcase_set_timeout(device, 70);
+	tcase_set_timeout(graphs, 70);
 	tcase_add_loop_test(killed,
 			    a_rank_killed_at_a_step_is_named_by_all_survivors_at_the_same_call, 0,
 			    STEPS * (rank_tests_long() ? SEQS : 1));
@@ -296,12 +299,13 @@ static Suite *suite(void)
 	tcase_add_test(killed, rank_0_killed_is_like_any_other);
 	tcase_add_test(killed, a_rank_killed_during_a_rescue_does_not_stop_the_rescue);
 	tcase_add_test(killed, a_rank_killed_while_it_proposes_leaves_one_verdict);
-	tcase_add_test(killed, a_rank_killed_in_a_replayed_graph_lets_the_others_graphs_run_out);
+	tcase_add_test(graphs, a_rank_killed_in_a_replayed_graph_lets_the_others_graphs_run_out);
 	tcase_add_test(stopped, a_rank_stopped_for_less_than_the_hard_deadline_is_waited_for);
 	tcase_add_test(stopped, a_rank_stopped_for_longer_gets_the_verdict_that_the_others_have);
 	tcase_add_test(device, a_lost_context_is_the_verdict_of_all_ranks_at_once);
 	tcase_add_loop_test(device, a_rescue_that_nccl_fails_is_carried_out_over_host_memory, 0, 2);
 	suite_add_tcase(all, killed);
+	suite_add_tcase(all, graphs);
 	suite_add_tcase(all, stopped);
 	suite_add_tcase(all, device);
 	return all;

@@ -308,6 +308,7 @@ START_TEST(a_dead_ranks_input_is_used_when_it_is_whole_and_only_then)
 	ck_assert_int_eq(WTERMSIG(group.wait_status[1]), SIGKILL);
 	ck_assert_uint_eq(rank_group_alive(&group), 5);
 	assert_one_verdict(&group, 5, BELAY_CAUSE_PEER_LOST, 1, plan.torn ? DEATH : DEATH + 1);
+	ck_assert_ptr_nonnull(strstr(group.report[0].verdict.text, "its last call was seq 7"));
 	ck_assert_uint_eq(group.report[0].calls, plan.torn ? DEATH - 1 : DEATH);
 	ck_assert_uint_eq(group.report[0].bits, group.report[2].bits);
 }

@@ -5,7 +5,7 @@
 # Belay's own variables would change what the commands do.
 for variable in $(env | sed -n 's/^\(BELAY_[A-Z_]*\)=.*/\1/p'); do
 	case $variable in
-	BELAY_TESTS_*) ;;
+	BELAY_TESTS_* | BELAY_TEST_SEED | BELAY_SEED | BELAY_GPU_SOAK) ;;
 	*) unset "$variable" ;;
 	esac
 done

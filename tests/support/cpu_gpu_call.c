@@ -129,6 +129,11 @@ static bool fault_is_over(struct turn_run *run, const struct block *block, uint3
 
 	if (fault->act_at != at || fault->acted || block->b != 0)
 		return true;
+	/* The whole rank is to have staged before it is killed at a later step, as in the kernels.
+	 */
+	if (run->arguments->kind == TURN_CALL && fault->act->kind == SYMM_FAULT_ASK &&
+	    at > SYMM_AT_STAGE && load_word(&comm->steps[STEP_STAGED]) < block->at.turn)
+		return false;
 	if (!fault->since) {
 		fault->since = cpu_gpu_ticks();
 		if (fault->act->kind == SYMM_FAULT_STICKY)
