@@ -25,7 +25,9 @@ retell()
 			echo "${line%%ok *}ok $tap_count - $1: ${line#*.c:}$reason"
 			reason=
 			;;
+		1..*) ;;
 		"#"*) echo "$line" ;;
+		*) echo "# $line" ;;
 		esac
 	done <"$tap_dir/out"
 	sed 's/^/# /' "$tap_dir/err"
