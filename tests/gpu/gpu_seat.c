@@ -177,6 +177,58 @@ static size_t place_of(uint64_t data)
 	return (size_t)(data_mix(data) % (PLACES / 2) * 2 + (data & 1)) * PLACE_BYTES;
 }
 
+/* ---- verdicts -------------------------------------------------------------------------------- */
+
+static bool refused(struct gpu_seat *gpu, int status)
+{
+	if (!gpu->seat->report->failed)
+		gpu->seat->report->failed = status;
+	return false;
+}
+
+static bool verdict_of(struct gpu_seat *gpu, struct belay_verdict *verdict)
+{
+	*verdict = (struct belay_verdict){.size = sizeof(*verdict)};
+	if (!gpu->seat->comm || belay_comm_verdict(gpu->seat->comm, verdict))
+		return false;
+	if (!gpu->verdict_ns)
+		gpu->verdict_ns = rank_now_ns();
+	return true;
+}
+
+/* Between two looks at the stream. */
+static void look_around(struct gpu_seat *gpu)
+{
+	struct belay_verdict verdict;
+
+	if (gpu->alive)
+		atomic_store_explicit(gpu->alive, rank_now_ns(), memory_order_relaxed);
+	if (!gpu->verdict_ns)
+		(void)verdict_of(gpu, &verdict);
+}
+
+static bool await_verdict(struct gpu_seat *gpu, struct belay_verdict *verdict)
+{
+	uint64_t until_ns = rank_now_ns() + VERDICT_NS;
+
+	while (!verdict_of(gpu, verdict)) {
+		if (rank_now_ns() > until_ns)
+			return false;
+		(void)poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+/* A context that is lost becomes the verdict; without one it is a complaint. */
+static bool lost(struct gpu_seat *gpu)
+{
+	struct belay_verdict verdict;
+
+	if (!await_verdict(gpu, &verdict))
+		return broken(gpu);
+	return refused(gpu, verdict.status);
+}
+
 /* ---- a call ---------------------------------------------------------------------------------- */
 
 static size_t bytes_of(const struct gpu_call *call)
@@ -222,13 +274,6 @@ static int look(struct gpu_seat *gpu, const struct gpu_call *call, const char *i
 	return failed;
 }
 
-static bool refused(struct gpu_seat *gpu, int status)
-{
-	if (!gpu->seat->report->failed)
-		gpu->seat->report->failed = status;
-	return false;
-}
-
 /* Enqueues input, call and comparisons; the four words are 0 or become so. */
 static bool enqueue(struct gpu_seat *gpu, const struct gpu_call *given, uint64_t *wrong)
 {
@@ -247,13 +292,13 @@ static bool enqueue(struct gpu_seat *gpu, const struct gpu_call *given, uint64_t
 		lay_out(gpu, &call);
 	gpu->data++;
 	if (put(gpu, &call, pool.input + place, guarded))
-		return broken(gpu);
+		return lost(gpu);
 	status = belay_allreduce(call.send, call.recv, call.count, call.dtype, call.op,
 				 gpu->seat->comm, gpu->stream);
 	if (status)
 		return refused(gpu, status);
 	if (look(gpu, &call, pool.input + place, pool.expected + place, guarded, wrong))
-		return broken(gpu);
+		return lost(gpu); /* by the call */
 	return true;
 }
 
@@ -273,39 +318,6 @@ bool gpu_issue(struct gpu_seat *gpu, const struct gpu_call *call)
 }
 
 /* ---- settling -------------------------------------------------------------------------------- */
-
-static bool verdict_of(struct gpu_seat *gpu, struct belay_verdict *verdict)
-{
-	*verdict = (struct belay_verdict){.size = sizeof(*verdict)};
-	if (!gpu->seat->comm || belay_comm_verdict(gpu->seat->comm, verdict))
-		return false;
-	if (!gpu->verdict_ns)
-		gpu->verdict_ns = rank_now_ns();
-	return true;
-}
-
-/* Between two looks at the stream. */
-static void look_around(struct gpu_seat *gpu)
-{
-	struct belay_verdict verdict;
-
-	if (gpu->alive)
-		atomic_store_explicit(gpu->alive, rank_now_ns(), memory_order_relaxed);
-	if (!gpu->verdict_ns)
-		(void)verdict_of(gpu, &verdict);
-}
-
-static bool await_verdict(struct gpu_seat *gpu, struct belay_verdict *verdict)
-{
-	uint64_t until_ns = rank_now_ns() + VERDICT_NS;
-
-	while (!verdict_of(gpu, verdict)) {
-		if (rank_now_ns() > until_ns)
-			return false;
-		(void)poll(NULL, 0, 1);
-	}
-	return true;
-}
 
 bool gpu_wait(struct gpu_seat *gpu)
 {
@@ -367,16 +379,6 @@ static bool judge(struct gpu_seat *gpu, const uint64_t *wrong, uint32_t ncalls, 
 	if (stands && !report->failed)
 		report->failed = verdict.status;
 	return !stands;
-}
-
-/* A context that is lost becomes the verdict; without one it is a complaint. */
-static bool lost(struct gpu_seat *gpu)
-{
-	struct belay_verdict verdict;
-
-	if (!await_verdict(gpu, &verdict))
-		return broken(gpu);
-	return refused(gpu, verdict.status);
 }
 
 bool gpu_settle(struct gpu_seat *gpu)
