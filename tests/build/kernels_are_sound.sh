@@ -19,6 +19,17 @@ listed()
 	[ $unlisted = 0 ]
 }
 
+# Every file of the source that they include is there, in the archive too, which is tried on machines without nvcc.
+included()
+{
+	missing=0
+	# shellcheck disable=SC2013 # names hold no blanks
+	for file in $(sed -n 's/^#include "\(.*\)"$/\1/p' "$source"/*.cu "$source"/*.cuh | sort -u); do
+		[ "$file" = config.h ] || [ -f "$top_srcdir/$file" ] || { echo "$file"; missing=1; }
+	done
+	[ $missing = 0 ]
+}
+
 # each EXTENSION NAMES: the files of those kernels.
 each()
 {
@@ -102,6 +113,7 @@ absent_anywhere()
 }
 
 tap_is "kernels.am lists every file that nvcc reads" listed
+tap_is "every file that the kernels include is there" included
 if ! grep -q '^#define HAVE_CUDA 1' "$top_builddir/config.h"; then
 	tap_skip "the kernels that nvcc makes are as they were meant" "built without nvcc"
 	tap_end
