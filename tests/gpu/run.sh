@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests on GPUs, in sets: see docs/testing.md. TAP on stdout, with a table of all parts and their times at the end.
 #
-#   tests/gpu/run.sh [--set SET]... [--build DIR] [--json FILE] [--ranks "2 4 8"] [--long]
+#   tests/gpu/run.sh [--set SET]... [--build DIR] [--json FILE] [--ranks "2 4 8"] [--long] [--seconds N]
 #
 #   kernels    the kernels by themselves
 #   kills      without MPS: ranks that are killed, stopped, or lose their context
@@ -12,7 +12,8 @@
 #   speed      times in graphs beside those of one by one; the figures are for people
 #   all        all of them; the default is kills, mps, threads
 #
-# --long: soaks of 100,000 calls, and kills at each step in each position. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
+# --long: soaks of 100,000 calls, and kills at each step in each position. --seconds: each set ends within so many; what it did not come to is
+# skipped. The table is printed when the script is interrupted, too. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
 set -u
 
 build=${top_builddir:-.}
@@ -20,10 +21,11 @@ json=gpu-tests.json
 sets=
 rank_list="2 4 8"
 long=${BELAY_TESTS_LONG:-0}
+seconds=
 
 usage()
 {
-	sed -n '5,16s/^# *//p' "$0" >&2
+	sed -n '5,17s/^# *//p' "$0" >&2
 	exit 2
 }
 
@@ -35,10 +37,14 @@ while [ $# -gt 0 ]; do
 	--json) [ $# -ge 2 ] || usage; json=$2; shift ;;
 	--ranks) [ $# -ge 2 ] || usage; rank_list=$2; shift ;;
 	--long) long=1 ;;
+	--seconds) [ $# -ge 2 ] || usage; seconds=$2; shift ;;
 	*) usage ;;
 	esac
 	shift
 done
+case $seconds in
+*[!0-9]*) usage ;;
+esac
 sets=${sets:-kills mps threads}
 for set in $sets; do
 	case $set in
@@ -66,40 +72,155 @@ else
 fi
 
 bench=$build/belay-bench
+info=$build/belay-info
 work=$(mktemp -d) || exit 1
 count=0
 failed=0
+started= # ms; empty: no set has begun
+running= # the part that runs: a subshell of this script
 mps=
+mps_lost= # it does not come back
+mps_round=0
 
+# ---- processes that this script has started ---------------------------------------------------------------------------
+
+children_of()
+{
+	pgrep -P "$1" 2>/dev/null || cat "/proc/$1/task/$1/children" 2>/dev/null
+}
+
+# All below it, each after its parent.
+descendants_of()
+{
+	for child in $(children_of "$1"); do
+		echo "$child"
+		(descendants_of "$child")
+	done
+}
+
+signal_all()
+{
+	signal=$1
+	shift
+	for pid; do
+		kill "-$signal" "$pid" 2>/dev/null
+	done
+}
+
+# What each rank of a part that hangs waits for.
+tell_where()
+{
+	for pid in $(descendants_of "$running"); do
+		if timeout 5 "$info" --process "$pid" >"$work/where" 2>/dev/null && [ -s "$work/where" ]; then
+			echo "# process $pid:"
+			sed 's/^/#   /' "$work/where"
+		fi
+	done
+}
+
+# Ends the part that runs; 10 s to do so by itself. What not even KILL ends is left behind.
+end_part()
+{
+	mine=$(descendants_of "$running")
+	# shellcheck disable=SC2086 # a list
+	signal_all TERM $mine
+	await_status 100 && return
+	# shellcheck disable=SC2046,SC2086
+	signal_all KILL $mine $(descendants_of "$running")
+	await_status 50
+}
+
+# await_status TENTHS: true when the part has ended before that.
+await_status()
+{
+	tenths=$1
+	while [ ! -e "$work/status" ]; do
+		[ "$tenths" -gt 0 ] || return 1
+		tenths=$((tenths - 1))
+		sleep 0.1
+	done
+}
+
+# attempt CAP COMMAND...: its output in out and err; `status`, 124 when it took longer than the cap; `hung`.
+attempt()
+{
+	cap=$1
+	shift
+	rm -f "$work/status"
+	{
+		ended=0
+		"$@" >"$work/out" 2>"$work/err" || ended=$?
+		echo $ended >"$work/status.new"
+		mv "$work/status.new" "$work/status"
+	} &
+	running=$!
+	hung=
+	if await_status $((cap * 10)); then
+		status=$(cat "$work/status")
+	else
+		hung=1
+		status=124
+		tell_where
+		end_part
+	fi
+	running=
+}
+
+# ---- MPS --------------------------------------------------------------------------------------------------------------
+
+is_mps()
+{
+	case $(cat "/proc/${1:-none}/comm" 2>/dev/null) in
+	nvidia-cuda-mps*) return 0 ;;
+	esac
+	return 1
+}
+
+# The daemon is found by its own note in a folder that is ours.
 mps_stop()
 {
 	[ -n "$mps" ] || return 0
-	echo quit | timeout 20 nvidia-cuda-mps-control >/dev/null 2>&1
+	daemon=$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid" 2>/dev/null)
+	echo quit | timeout 10 nvidia-cuda-mps-control >/dev/null 2>&1
+	tenths=20
+	while is_mps "$daemon" && [ $tenths -gt 0 ]; do
+		tenths=$((tenths - 1))
+		sleep 0.1
+	done
+	if is_mps "$daemon"; then
+		# shellcheck disable=SC2046 # a list
+		signal_all KILL $(descendants_of "$daemon") "$daemon"
+	fi
 	unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 	mps=
 }
 
-finish()
-{
-	mps_stop
-	rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 1' HUP INT TERM
-
-# A daemon of our own, by folders that nobody else knows.
+# A daemon of our own, by folders that nobody else knows, and that no earlier one has used.
 mps_start()
 {
-	CUDA_MPS_PIPE_DIRECTORY=$work/mps
-	CUDA_MPS_LOG_DIRECTORY=$work/mps-log
+	mps_round=$((mps_round + 1))
+	CUDA_MPS_PIPE_DIRECTORY=$work/mps$mps_round
+	CUDA_MPS_LOG_DIRECTORY=$work/mps-log$mps_round
 	export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 	mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
-	if ! command -v nvidia-cuda-mps-control >/dev/null || ! timeout 20 nvidia-cuda-mps-control -d; then
+	if ! command -v nvidia-cuda-mps-control >/dev/null || ! timeout 20 nvidia-cuda-mps-control -d >/dev/null 2>&1; then
 		unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 		return 1
 	fi
 	mps=1
 }
+
+# A client that hung or was killed may leave a server that takes no other: the parts behind it get a new one.
+mps_refresh()
+{
+	[ -n "$mps" ] || return 0
+	[ -n "$hung" ] || grep -q 'busy or unavailable' "$work/out" "$work/err" || return 0
+	echo "# MPS is started anew"
+	mps_stop
+	mps_start || mps_lost=1
+}
+
+# ---- parts ------------------------------------------------------------------------------------------------------------
 
 now_ms()
 {
@@ -114,9 +235,70 @@ note()
 		>>"$work/rows"
 }
 
+table()
+{
+	printf '# %-10s %-58s %8s %6s %6s %7s\n' set part seconds passed failed skipped
+	sed 's/^/# /' "$work/table"
+	echo "# $(seconds_since "$started") seconds in all, $failed failed${interrupted:+, interrupted}"
+	{
+		printf '{"seconds":%s,"failed":%s,"interrupted":%s,"parts":[' "$(seconds_since "$started")" "$failed" "${interrupted:-false}"
+		sed '$!s/$/,/' "$work/rows"
+		echo ']}'
+	} >"$json"
+}
+
+# Whatever the end: nothing of ours runs on, and what is known is told.
+finish()
+{
+	ending=$?
+	trap '' HUP INT TERM
+	[ -z "$running" ] || end_part
+	mps_stop
+	if [ -n "$started" ]; then
+		table || ending=1
+	fi
+	rm -rf "$work"
+	exit $ending
+}
+
+interrupt()
+{
+	interrupted=true
+	[ -z "$started" ] || echo "Bail out! interrupted"
+	exit 1
+}
+interrupted=
+trap finish EXIT
+trap interrupt HUP INT TERM
+
 show_output()
 {
-	sed 's/^/# /' "$work/out" "$work/err"
+	tail -n 200 "$work/out" | sed 's/^/# /'
+	tail -n 200 "$work/err" | sed 's/^/# /'
+}
+
+# What is kept for ending a part that hangs, s.
+end_seconds=16
+
+# may_run NAME CAP: false, and the part is skipped, where it cannot run any more; else `cap`, which the set's may shorten: then `cut`.
+may_run()
+{
+	cap=$2
+	cut=
+	if [ -n "$mps_lost" ]; then
+		skip "$1" "MPS does not start any more"
+		return 1
+	fi
+	[ -n "$seconds" ] || return 0
+	left=$(((set_end - $(now_ms)) / 1000 - end_seconds))
+	if [ $left -le 0 ]; then
+		skip "$1" "the set's $seconds s are over"
+		return 1
+	fi
+	if [ $left -lt "$cap" ]; then
+		cap=$left
+		cut=1
+	fi
 }
 
 # TAP of a program under numbers of our own; an end before its plan, or by the cap, is a failure.
@@ -145,23 +327,33 @@ retell()
 	sed 's/^/# /' "$work/err"
 }
 
+# Not the part's own cap has ended it.
+was_cut()
+{
+	[ -n "$hung" ] && [ -n "$cut" ]
+}
+
 # programs NAME CAP COMMAND...: a Check program, all its tests.
 programs()
 {
 	part=$1
-	cap=$2
+	may_run "$1" "$2" || return 0
 	shift 2
 	begin=$(now_ms)
-	status=0
-	CK_TAP_LOG_FILE_NAME=- CK_VERBOSITY=silent timeout -k 10 "$cap" "$@" >"$work/out" 2>"$work/err" || status=$?
+	attempt "$cap" env CK_TAP_LOG_FILE_NAME=- CK_VERBOSITY=silent "$@"
 	retell "$part"
-	if [ $status != 0 ] && [ $retell_failed = 0 ] && [ $status != 77 ]; then
+	if was_cut; then
+		count=$((count + 1))
+		retell_skipped=$((retell_skipped + 1))
+		echo "ok $count - $part: the rest of it # SKIP cut short after $cap s: the set's $seconds s are over"
+	elif [ "$status" != 0 ] && [ $retell_failed = 0 ] && [ "$status" != 77 ]; then
 		count=$((count + 1))
 		retell_failed=1
 		echo "not ok $count - $part: it comes to its end (status $status, cap $cap s)"
 	fi
 	failed=$((failed + retell_failed))
 	note "$part" "$(seconds_since "$begin")" $retell_passed $retell_failed $retell_skipped
+	[ "$status" = 0 ] || mps_refresh
 }
 
 seconds_since()
@@ -170,27 +362,31 @@ seconds_since()
 	echo "$((ms / 1000)).$((ms % 1000 / 100))"
 }
 
-# checks NAME CAP STATUS PATTERN COMMAND...: one test: that status, and a line of the output that matches.
+# checks NAME CAP STATUS PATTERN COMMAND...: one test: that status, and a line of the output that matches. The warnings of one that fails are shown.
 checks()
 {
 	part=$1
-	cap=$2
+	may_run "$1" "$2" || return 0
 	wanted=$3
 	pattern=$4
 	shift 4
 	begin=$(now_ms)
-	status=0
-	timeout -k 10 "$cap" "$@" >"$work/out" 2>"$work/err" || status=$?
-	count=$((count + 1))
-	if [ $status = "$wanted" ] && grep -q "$pattern" "$work/out"; then
+	attempt "$cap" env BELAY_LOG=warn "$@"
+	if [ "$status" = "$wanted" ] && grep -q "$pattern" "$work/out"; then
+		count=$((count + 1))
 		echo "ok $count - $part"
 		note "$part" "$(seconds_since "$begin")" 1 0 0
+	elif was_cut; then
+		show_output
+		skip "$part" "cut short after $cap s: the set's $seconds s are over"
 	else
+		count=$((count + 1))
 		echo "not ok $count - $part"
-		echo "# status $status; $*"
+		echo "# status $status, cap $cap s; $*"
 		show_output
 		failed=$((failed + 1))
 		note "$part" "$(seconds_since "$begin")" 0 1 0
+		mps_refresh
 	fi
 	if [ -n "${keep_output:-}" ]; then
 		sed 's/^/# /' "$work/out"
@@ -265,7 +461,6 @@ set_mps()
 			BELAY_GPU_SOAK="$([ "$n" = 4 ] && echo $soak || echo 2000)" "$build/tests/gpu/check_gpu_calls"
 	done
 	programs "pointers, captures" 120 "$build/tests/gpu/check_gpu_cuda"
-	mps_stop
 }
 
 set_threads()
@@ -308,7 +503,6 @@ set_speed()
 	checks "2 ranks: host time of a call" 60 0 'launch_us' "$bench" --backend cuda --ranks 2 --eager-host-time \
 		--sizes 14336,112K --paths symm
 	keep_output=
-	mps_stop
 }
 
 # ---- all of it --------------------------------------------------------------------------------------------------------
@@ -324,15 +518,10 @@ fi
 : >"$work/rows"
 started=$(now_ms)
 for set in $sets; do
+	set_end=$(($(now_ms) + ${seconds:-0} * 1000))
+	mps_lost=
 	"set_$set"
+	mps_stop
 done
 echo "1..$count"
-printf '# %-10s %-58s %8s %6s %6s %7s\n' set part seconds passed failed skipped
-sed 's/^/# /' "$work/table"
-echo "# $(seconds_since "$started") seconds in all, $failed failed"
-{
-	printf '{"seconds":%s,"failed":%s,"parts":[' "$(seconds_since "$started")" "$failed"
-	sed '$!s/$/,/' "$work/rows"
-	echo ']}'
-} >"$json" || exit 1
 [ "$failed" = 0 ]
