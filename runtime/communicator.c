@@ -348,7 +348,7 @@ static int prepare_memory(struct creation *c)
 
 static bool is_allowed(const struct belay_comm *comm, enum belay_path path)
 {
-	return memchr(comm->settings.paths, path, comm->settings.npaths) != NULL;
+	return memchr(comm->settings.paths, (int)path, comm->settings.npaths) != NULL;
 }
 
 /* Whatever fails here fails for this rank only: it goes on to every barrier and tells its veto in

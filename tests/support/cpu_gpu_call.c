@@ -744,6 +744,7 @@ static bool step_gate(struct turn_run *run, struct block *block)
 
 /* ---- a grid of blocks ----------------------------------------------------------------------- */
 
+/* All three go a step; in either order, since none waits for another's step. */
 static bool step_block(struct turn_run *run, struct block *block)
 {
 	bool moved;
@@ -753,10 +754,15 @@ static bool step_block(struct turn_run *run, struct block *block)
 	if (block->gate == GATE_ENTRY || block->gate == GATE_HOLD ||
 	    run->arguments->kind == TURN_GATE)
 		return step_gate(run, block);
-	if (cpu_gpu_random(&run->random) & 1)
-		moved = step_gate(run, block) | step_workers(run, block) | step_clerk(run, block);
-	else
-		moved = step_clerk(run, block) | step_workers(run, block) | step_gate(run, block);
+	if (cpu_gpu_random(&run->random) & 1) {
+		moved = step_gate(run, block);
+		moved |= step_workers(run, block);
+		moved |= step_clerk(run, block);
+	} else {
+		moved = step_clerk(run, block);
+		moved |= step_workers(run, block);
+		moved |= step_gate(run, block);
+	}
 	return moved;
 }
 
