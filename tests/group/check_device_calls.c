@@ -30,6 +30,8 @@ struct bench {
 	unsigned made; /* inputs are made from it */
 };
 
+/* PATHS: no NCCL. The real one, where it is found, cannot join without a GPU, and then keeps for
+ * ever the socket that each ncclGetUniqueId() listens on. */
 static void set_up(struct bench *bench, struct rank_seat *seat, const char *paths, size_t count)
 {
 	memset(bench, 0, sizeof(*bench));
