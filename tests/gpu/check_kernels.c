@@ -372,7 +372,7 @@ static void check_with(unsigned nranks)
 	}
 	if (nranks == 1 || nranks == 2 || nranks == 4)
 		check_service_kernels(&ranks);
-	if (nranks == 2 || nranks == 4)
+	if (nranks == 2 || nranks == 4 || nranks == 16)
 		check_stuck_kernels(&ranks);
 	kernel_ranks_close(&ranks);
 }

@@ -345,6 +345,278 @@ static void check_delay(struct kernel_ranks *ranks)
 	report(good, "a rank that is slow at any step harms nothing, %u ranks", ranks->nranks);
 }
 
+/* A rank that comes after the soft deadline: the others say whom they miss, nobody answers, and all
+ * end by themselves. What is delayed later than the push, nobody needs to miss. */
+static void check_late(struct kernel_ranks *ranks, unsigned algorithm)
+{
+	struct trial trial = trial_of(ranks, algorithm, 7168);
+	struct symm_fault fault = {.step = 1, .kind = SYMM_FAULT_DELAY, .ns = 10 * LATE_NS};
+	bool good = true;
+
+	start_afresh(ranks);
+	for (unsigned at = SYMM_AT_STAGE; at <= SYMM_AT_REDUCE && good; at++) {
+		struct watchers watchers = {
+			.trial = &trial, .answer = ANSWER_NOTHING, .turn = ranks->turn + 1};
+
+		fault.at = at;
+		fault.first = fault.last = watchers.turn;
+		store(ranks, ranks->faults + LOSER, &fault, sizeof(fault));
+		ranks->comm[LOSER].nfaults = 1;
+		kernel_ranks_put(ranks, &trial, 1);
+		kernel_ranks_call(ranks, &trial);
+		kernel_ranks_wait(ranks, watch, &watchers);
+		ranks->comm[LOSER].nfaults = 0;
+		good = kernel_ranks_compare(ranks, &trial, 1) &&
+		       say(at > SYMM_AT_PUSH || watchers.named >> LOSER & 1,
+			   "the late rank is named", ranks, algorithm) &&
+		       calls_are_right(ranks, algorithm, 2);
+	}
+	report(good, "a rank that is late at any step is waited for: %s, %u ranks",
+	       algorithm_name(algorithm), ranks->nranks);
+}
+
+/* ---- faults that the host carries out -------------------------------------------------------- */
+
+struct asked {
+	uint64_t turn, asked; /* what was asked, once it has been */
+	uint64_t staged;      /* LOSER's step then */
+};
+
+/* Plays the runtime of the rank that is to be killed or stopped, and does neither. */
+static void answer_fault(struct kernel_ranks *ranks, void *context)
+{
+	struct rank_words *words = &ranks->words[LOSER];
+	uint64_t fault = word_now(&words->posts.fault_asked);
+	struct asked *asked = context;
+
+	if (asked->asked || fault >> 8 != asked->turn)
+		return;
+	asked->staged = word_now(&words->steps[0]);
+	asked->asked = fault;
+	word_set(&words->orders.fault_done, fault);
+}
+
+/* Before its staging a rank has not staged; at all later points it has, as a whole. */
+static bool ask_is_right(struct kernel_ranks *ranks, unsigned algorithm, uint32_t at)
+{
+	struct trial trial = trial_of(ranks, algorithm, 50001);
+	struct asked asked = {.turn = ranks->turn + 1};
+
+	kernel_ranks_put(ranks, &trial, 1);
+	kernel_ranks_fault(ranks, LOSER, SYMM_FAULT_ASK, at, 0);
+	kernel_ranks_call(ranks, &trial);
+	kernel_ranks_wait(ranks, answer_fault, &asked);
+	ranks->comm[LOSER].nfaults = 0;
+	return say(asked.asked == (asked.turn << 8 | at), "the point is asked for", ranks,
+		   algorithm) &&
+	       say((asked.staged >= asked.turn) == (at > SYMM_AT_STAGE),
+		   "it has staged whole, or not begun to", ranks, algorithm) &&
+	       kernel_ranks_compare(ranks, &trial, 1);
+}
+
+static void check_ask(struct kernel_ranks *ranks, unsigned algorithm)
+{
+	bool good = true;
+
+	start_afresh(ranks);
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		ranks->comm[r].late_ns = SHORT_NS;
+	for (uint32_t at = SYMM_AT_STAGE; at <= SYMM_AT_REDUCE && good; at++)
+		good = ask_is_right(ranks, algorithm, at) && calls_are_right(ranks, algorithm, 2);
+	report(good, "the host is asked at each step, and the call goes on: %s, %u ranks",
+	       algorithm_name(algorithm), ranks->nranks);
+}
+
+/* ---- dirty turns ----------------------------------------------------------------------------- */
+
+#define LEFTOVER 0x11
+#define PULLED	 3 /* enum belay_algorithm */
+
+/* Full-wire slots of one parity in one rank's region: three areas, of which the last has a gap, the
+ * rank's own results. */
+#define SLOT_AREAS 4
+struct slots {
+	char *from[SLOT_AREAS];
+	size_t bytes[SLOT_AREAS];
+};
+
+static struct slots slots_of(const struct kernel_ranks *ranks, unsigned rank, uint64_t turn)
+{
+	const struct symm_layout *layout = &ranks->comm[rank].layout;
+	char *own = ranks->space + rank * layout->stride;
+	uint64_t parity = turn % 2, n = ranks->nranks, slice = layout->slice_bytes;
+	char *results = own + layout->results + parity * n * slice;
+
+	return (struct slots){
+		.from = {own + layout->wire + parity * n * layout->wire_bytes,
+			 own + layout->inputs + parity * n * slice, results,
+			 results + (rank + 1) * slice},
+		.bytes = {n * layout->wire_bytes, n * slice, rank * slice, (n - rank - 1) * slice},
+	};
+}
+
+/* As if writes of an abandoned turn had stayed there. */
+static void leave_leftovers(struct kernel_ranks *ranks, uint64_t turn)
+{
+	for (unsigned r = 0; r < ranks->nranks; r++) {
+		struct slots slots = slots_of(ranks, r, turn);
+
+		for (unsigned i = 0; i < SLOT_AREAS; i++)
+			CUDA(cudaMemsetAsync(slots.from[i], LEFTOVER, slots.bytes[i], ranks->side));
+	}
+	CUDA(cudaStreamSynchronize(ranks->side));
+}
+
+static bool area_is_clean(struct kernel_ranks *ranks, const char *from, size_t bytes)
+{
+	static unsigned char piece[FETCH_MAX];
+
+	for (size_t at = 0; at < bytes; at += FETCH_MAX) {
+		size_t now = bytes - at < FETCH_MAX ? bytes - at : FETCH_MAX;
+
+		fetch(ranks, piece, from + at, now);
+		for (size_t i = 0; i < now; i++)
+			if (piece[i] != 0xff)
+				return false;
+	}
+	return true;
+}
+
+static bool slots_are_clean(struct kernel_ranks *ranks, uint64_t turn)
+{
+	for (unsigned r = 0; r < ranks->nranks; r++) {
+		struct slots slots = slots_of(ranks, r, turn);
+
+		for (unsigned i = 0; i < SLOT_AREAS; i++)
+			if (!area_is_clean(ranks, slots.from[i], slots.bytes[i])) {
+				printf("# rank %u: a slot of area %u is not all ones\n", r, i);
+				return false;
+			}
+	}
+	return true;
+}
+
+static bool was_pulled(struct kernel_ranks *ranks)
+{
+	struct symm_record record;
+
+	for (unsigned r = 0; r < ranks->nranks; r++) {
+		fetch(ranks, &record, &ranks->comm[r].state->ring[ranks->turn % SYMM_RING_RECORDS],
+		      sizeof(record));
+		if (record.turn != ranks->turn || record.algorithm != PULLED)
+			return false;
+	}
+	return true;
+}
+
+/* A turn t is said to be abandoned: t + 1 is as ever, t + 2 is pulled and cleans the slots, and
+ * what comes then is as ever again. */
+static void check_dirty(struct kernel_ranks *ranks, unsigned algorithm)
+{
+	bool pulls = algorithm == SYMM_TWOSHOT_PULL, good;
+	uint64_t dirty;
+
+	start_afresh(ranks);
+	good = calls_are_right(ranks, algorithm, 3);
+	dirty = ranks->turn;
+	soil(ranks, dirty);
+	leave_leftovers(ranks, dirty);
+	good = good && calls_are_right(ranks, algorithm, 1) &&
+	       say(was_pulled(ranks) == pulls, "the turn between is as ever", ranks, algorithm) &&
+	       say(pulls || !slots_are_clean(ranks, dirty), "leftovers are there", ranks,
+		   algorithm) &&
+	       calls_are_right(ranks, algorithm, 1) &&
+	       say(was_pulled(ranks), "the dirty turn is pulled", ranks, algorithm) &&
+	       say(slots_are_clean(ranks, dirty), "the slots are clean", ranks, algorithm) &&
+	       calls_are_right(ranks, algorithm, 1) &&
+	       say(was_pulled(ranks) == pulls, "the turn after is as ever", ranks, algorithm);
+	for (unsigned a = 0; a < SYMM_ALGORITHMS && good; a++)
+		good = calls_are_right(ranks, a, 3);
+	report(good, "a dirty turn is pulled and leaves clean slots: %s, %u ranks",
+	       algorithm_name(algorithm), ranks->nranks);
+}
+
+/* ---- a graph whose grids change -------------------------------------------------------------- */
+
+#define NODES	    6u
+#define NODE_BYTES  (UINT64_C(128) << 10)
+#define NODE_BLOCKS 16u
+
+static void make_nodes(const struct kernel_ranks *ranks, struct trial *trials)
+{
+	unsigned fit = blocks_that_fit(ranks, 256), most = fit < NODE_BLOCKS ? fit : NODE_BLOCKS;
+	const unsigned blocks[NODES] = {1, most, 2, most / 2, 3, most - 1};
+
+	for (unsigned i = 0; i < NODES; i++) {
+		trials[i] = trial_of(ranks, i % SYMM_ALGORITHMS, 50001 + 8 * i);
+		if (blocks[i] >= 1 && blocks[i] <= most)
+			trials[i].blocks = (uint16_t)blocks[i];
+		trials[i].send_at = trials[i].recv_at = i * NODE_BYTES;
+	}
+}
+
+static cudaGraphExec_t capture_nodes(struct kernel_ranks *ranks, unsigned rank,
+				     const struct trial *trials)
+{
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+
+	CUDA(cudaStreamBeginCapture(ranks->stream[rank], cudaStreamCaptureModeThreadLocal));
+	for (unsigned i = 0; i < NODES; i++)
+		kernel_ranks_enqueue(ranks, rank, &trials[i], ranks->stream[rank]);
+	CUDA(cudaStreamEndCapture(ranks->stream[rank], &graph));
+	CUDA(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+	CUDA(cudaGraphDestroy(graph));
+	return exec;
+}
+
+static bool replay_is_right(struct kernel_ranks *ranks, const cudaGraphExec_t *exec,
+			    const struct trial *trials, struct watchers *watchers)
+{
+	kernel_ranks_put(ranks, trials, NODES);
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		CUDA(cudaGraphLaunch(exec[r], ranks->stream[r]));
+	ranks->turn += NODES;
+	kernel_ranks_wait(ranks, watchers ? watch : NULL, watchers);
+	return kernel_ranks_compare(ranks, trials, NODES);
+}
+
+/* The second replay loses the data of its call `lost`; the dirty turn has another grid, too. */
+static bool rescue_in_graph_is_right(struct kernel_ranks *ranks, unsigned lost)
+{
+	cudaGraphExec_t exec[SYMM_RANKS_MAX];
+	struct watchers watchers = {.answer = ANSWER_RESCUE};
+	struct trial trials[NODES];
+	bool good;
+
+	start_afresh(ranks);
+	make_nodes(ranks, trials);
+	watchers.trial = &trials[lost];
+	watchers.turn = ranks->turn + NODES + lost + 1;
+	kernel_ranks_fault(ranks, LOSER, SYMM_FAULT_DROP, SYMM_AT_PUSH, NODES + lost);
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		exec[r] = capture_nodes(ranks, r, trials);
+	good = replay_is_right(ranks, exec, trials, NULL) &&
+	       replay_is_right(ranks, exec, trials, &watchers) &&
+	       say((watchers.released & losers_peers(ranks)) == losers_peers(ranks),
+		   "all peers were rescued", ranks, trials[lost].algorithm) &&
+	       replay_is_right(ranks, exec, trials, NULL);
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		CUDA(cudaGraphExecDestroy(exec[r]));
+	ranks->comm[LOSER].nfaults = 0;
+	return good && say(!watchers.wrong, "posts make sense", ranks, trials[lost].algorithm);
+}
+
+static void check_changing_grids(struct kernel_ranks *ranks)
+{
+	bool good = true;
+
+	for (unsigned lost = 0; lost < NODES && good; lost++)
+		good = rescue_in_graph_is_right(ranks, lost);
+	report(good, "grids change from call to call in a graph, and each can be rescued, %u ranks",
+	       ranks->nranks);
+}
+
 void check_stuck_kernels(struct kernel_ranks *ranks)
 {
 	for (unsigned a = 0; a < SYMM_ALGORITHMS; a++) {
@@ -352,7 +624,11 @@ void check_stuck_kernels(struct kernel_ranks *ranks)
 		check_verdict(ranks, a);
 		check_last_deadline(ranks, a);
 		check_mismatch(ranks, a);
+		check_late(ranks, a);
+		check_ask(ranks, a);
+		check_dirty(ranks, a);
 	}
+	check_changing_grids(ranks);
 	check_hasty(ranks);
 	check_delay(ranks);
 	kernel_ranks_reset(ranks, 0);
