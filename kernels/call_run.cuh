@@ -133,6 +133,8 @@ SYMM_INLINE struct turn_facts gate_enter(const struct symm_call &call, struct bl
 	facts.open = (uint32_t)(pass.second >> 32);
 	facts.index = facts.open ? (uint32_t)pass.second - !call.first_turn : 0;
 	facts.hasty = mode.first != 0;
+	if (call.nfaults != 0)
+		__syncwarp(); /* all lanes have cleared what fault_find() sets */
 	if (lane_id() == 0) {
 		(struct turn_facts &)block = facts;
 		if (call.nfaults != 0)
