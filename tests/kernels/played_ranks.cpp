@@ -250,12 +250,10 @@ void played_ranks::check_record(const struct turn &t, uint32_t r)
 		note("the record tells of another call", t.number, r);
 }
 
-/* The newest turn's is not added up yet where kernels leave it in parts. */
+/* The newest turn's is in parts; the turn after it would add them up. */
 uint64_t played_ranks::digest_of(uint32_t r, uint64_t turn) const
 {
 	const struct symm_state &state = *rank[r]->state;
-
-#ifdef SYMM_WARPS_MAX
 	const struct symm_parts &parts = state.parts[turn & 1];
 	uint64_t sum = 0;
 
@@ -265,7 +263,6 @@ uint64_t played_ranks::digest_of(uint32_t r, uint64_t turn) const
 				sum += parts.digest[b][w];
 		return sum;
 	}
-#endif
 	return state.digest[turn % SYMM_RING_RECORDS];
 }
 
