@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/analyze/driver.h"
+#include "tools/output_file.h"
 
 /* Exit statuses: an interface, in the man page and in tests/cli. 2 and 4 are those of every
  * command. */
@@ -99,6 +100,7 @@ struct request {
 	const char *output_path;  /* NULL: standard output */
 	const char *filter_given; /* the last option of calls and export; NULL: none */
 	struct output output;
+	struct output_file output_file; /* at output_path */
 	char **operands;
 	int noperands;
 };
@@ -312,32 +314,36 @@ static void choose_ops(struct request *request)
 static int open_output(struct request *request, const struct inputs *inputs)
 {
 	struct output *output = &request->output;
+	const char *path = request->output_path;
 
 	output->file = stdout;
-	if (request->output_path) {
-		if (inputs_contain(inputs, request->output_path))
-			return command_complain("--output '%s' is an input", request->output_path);
-		output->file = fopen(request->output_path, "we");
-		if (!output->file) {
-			command_error("cannot write '%s': %s", request->output_path,
-				      strerror(errno));
+	if (path) {
+		if (inputs_contain(inputs, path))
+			return command_complain("--output '%s' is an input", path);
+		if (output_file_open(&request->output_file, path) != 0) {
+			command_error("cannot write '%s': %s", path, strerror(errno));
 			return EXIT_NOT_WRITTEN;
 		}
+		output->file = request->output_file.file;
 	}
 	output->colour = command_colour(output->file);
 	return 0;
 }
 
+/* What could not be made whole does not get the name that was asked for. */
 static int close_output(struct request *request, int status)
 {
-	const char *what = request->output_path ? request->output_path : "standard output";
+	const char *path = request->output_path;
 
 	if (!request->output.file)
-		return status;
-	status = command_finish(request->output.file, what, status);
-	if (request->output_path && fclose(request->output.file) != 0 &&
-	    status != EXIT_NOT_WRITTEN) {
-		command_error("cannot write '%s': %s", what, strerror(errno));
+		return status; /* never opened */
+	if (!path)
+		return command_finish(stdout, "standard output", status);
+	status = command_finish(request->output_file.file, path, status);
+	if (status == EXIT_NOT_WRITTEN) {
+		output_file_discard(&request->output_file);
+	} else if (output_file_commit(&request->output_file) != 0) {
+		command_error("cannot write '%s': %s", path, strerror(errno));
 		status = EXIT_NOT_WRITTEN;
 	}
 	return status;

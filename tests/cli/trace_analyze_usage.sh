@@ -93,6 +93,15 @@ written()
 }
 tap_is "--output receives the whole document" written
 
+# What cannot be written whole leaves the old content and no other file.
+not_written()
+{
+	mkdir "$tap_dir/folder" && echo old >"$tap_dir/folder/out" || return 1
+	(ulimit -f 8 && trap '' XFSZ && ends 4 "$analyze" export --to=csv --output="$tap_dir/folder/out" "$logs") || return 1
+	[ "$(cat "$tap_dir/folder/out")" = old ] && [ "$(ls "$tap_dir/folder")" = out ]
+}
+tap_is "a document that does not fit is status 4 and leaves the old one" not_written
+
 nothing_to_read()
 {
 	ends 3 "$analyze" "$tap_dir/no-such-folder" && [ "$(wc -l <"$tap_dir/err")" = 1 ] &&
