@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `faults`: what went wrong, in the order of time. */
 #include <inttypes.h>
-#include <string.h>
 
+#include "tools/analyze/fault_feed.h"
 #include "tools/analyze/print_json.h"
 #include "tools/analyze/print_text.h"
-#include "tools/analyze/words.h"
-
-static const char *breaker_name(int state)
-{
-	static const char *const names[] = {"closed", "open", "half open"};
-
-	return state >= 0 && state < 3 ? names[state] : "unknown";
-}
 
 static int take_event(struct output *output, uint32_t rank, const struct event_record *event)
 {
@@ -22,102 +14,15 @@ static int take_event(struct output *output, uint32_t rank, const struct event_r
 static int take_row(struct output *output, const struct call_row *row,
 		    const struct row_facts *facts)
 {
-	if (!facts->stuck && !facts->mismatched && !facts->digest_outliers)
-		return 0;
-	return timeline_note_row(&output->timeline, row, facts);
+	return fault_feed_row(&output->timeline, row, facts);
 }
 
 static int take_late(struct output *output, const struct late_call *call)
 {
-	int status = 0;
-
-	for (uint64_t left = call->named; status == 0 && left;) {
-		uint32_t rank = mask_pop(&left);
-		struct timeline_item item = {.kind = TIMELINE_LATE,
-					     .subject = (int)rank,
-					     .seq = call->seq,
-					     .pass = call->pass,
-					     .time_ns = call->time_ns,
-					     .ranks = call->observers,
-					     .amount_ns = call->wait_ns[rank]};
-
-		status = timeline_note(&output->timeline, &item);
-	}
-	return status;
-}
-
-/* A verdict that no event tells of is known from the statuses of the calls alone. */
-static int add_derived_verdict(struct output *output)
-{
-	const struct summary_verdict *verdict = &output->summary->verdict;
-	struct timeline_item item = {.kind = TIMELINE_VERDICT,
-				     .subject = -1,
-				     .detail = verdict->cause,
-				     .seq = verdict->seq,
-				     .pass = verdict->pass,
-				     .time_ns = output->summary->last_ns,
-				     .ranks = verdict->told_by};
-
-	if (!verdict->stands || verdict->from_event)
-		return 0;
-	(void)strcpy(item.text, "from the calls' status; no event tells of it");
-	return timeline_note(&output->timeline, &item);
-}
-
-static int finish(struct output *output)
-{
-	int status = add_derived_verdict(output);
-
-	return status == 0 ? timeline_finish(&output->timeline) : status;
+	return fault_feed_late(&output->timeline, call);
 }
 
 /* Text ------------------------------------------------------------------------------------- */
-
-/* What happened, in words. */
-static void print_what(const struct output *output, const struct timeline_item *item)
-{
-	char ranks[WORDS_RANKS_BYTES], time[WORDS_TIME_BYTES];
-	FILE *file = output->file;
-
-	words_ranks(item->ranks, ranks);
-	words_time(item->amount_ns, time);
-	switch (item->kind) {
-	case TIMELINE_LATE:
-		fprintf(file, "rank %d late by %s; rank %s waited", item->subject, time, ranks);
-		break;
-	case TIMELINE_LOST_WRITE:
-		fprintf(file, "the data of rank %d did not arrive at rank %s", item->subject,
-			ranks);
-		break;
-	case TIMELINE_RESCUE:
-		fprintf(file, "rank %s stuck, finished over %s in %s", ranks,
-			item->path ? belay_path_name(item->path) : "another path", time);
-		break;
-	case TIMELINE_BREAKER:
-		fprintf(file, "%s: %s", item->path ? belay_path_name(item->path) : "path",
-			breaker_name(item->detail));
-		break;
-	case TIMELINE_PATH_SWITCH:
-		fprintf(file, "%s to %s", belay_path_name((enum belay_path)item->detail),
-			belay_path_name(item->path));
-		break;
-	case TIMELINE_MISMATCH:
-		fprintf(file, "the ranks' calls differ");
-		break;
-	case TIMELINE_DIGEST:
-		fprintf(file, "the output of rank %s is not that of the others", ranks);
-		break;
-	case TIMELINE_VERDICT:
-		fprintf(file, "%s", belay_cause_name((enum belay_cause)item->detail));
-		if (item->subject >= 0)
-			fprintf(file, ", rank %d at fault", item->subject);
-		fprintf(file, " (told by rank %s)", ranks);
-		break;
-	case TIMELINE_ERROR:
-		fprintf(file, "rank %d: %s", item->subject, belay_status_name(item->detail));
-		break;
-	}
-}
 
 static int tell_text(void *user, const struct timeline_item *item)
 {
@@ -132,16 +37,14 @@ static int tell_text(void *user, const struct timeline_item *item)
 	text_time(output, item->time_ns, 16);
 	fprintf(output->file, " %12" PRIu64 " %8" PRIu64 "  %-17s  ", item->seq, item->pass,
 		timeline_kind_name(item->kind));
-	print_what(output, item);
-	if (item->text[0])
-		fprintf(output->file, ": %s", item->text);
+	fault_print(output->file, item);
 	fputc('\n', output->file);
 	return 0;
 }
 
 static int end_text(struct output *output)
 {
-	int status = finish(output);
+	int status = fault_feed_finish(&output->timeline, output->summary);
 
 	if (status == 0 && output->rows == 0)
 		fputs("nothing went wrong in what was recorded\n", output->file);
@@ -161,7 +64,7 @@ static int add_detail(json_t *object, const struct timeline_item *item)
 	switch (item->kind) {
 	case TIMELINE_BREAKER:
 		return json_object_set_new(object, "state",
-					   json_string(breaker_name(item->detail)));
+					   json_string(fault_breaker_name(item->detail)));
 	case TIMELINE_PATH_SWITCH:
 		return json_object_set_new(
 			object, "from",
@@ -203,7 +106,7 @@ static int tell_json(void *user, const struct timeline_item *item)
 
 static int end_json(struct output *output)
 {
-	int status = finish(output);
+	int status = fault_feed_finish(&output->timeline, output->summary);
 
 	return status == 0 ? json_rows_end(output) : status;
 }
