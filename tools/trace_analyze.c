@@ -2,10 +2,12 @@
 /* trace-analyze: options and exit status only; tools/analyze/ does the work. */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/analyze/driver.h"
+#include "tools/analyze/interrupt.h"
 #include "tools/output_file.h"
 
 /* Exit statuses: an interface, in the man page and in tests/cli. 2 and 4 are those of every
@@ -37,6 +39,7 @@ static const char help[] =
 	"      --format=FORMAT   text (the default) or json\n"
 	"      --output=FILE     write there instead of standard output; never over an input\n"
 	"      --absolute        times of CLOCK_MONOTONIC instead of times from the first call\n"
+	"      --progress        progress on standard error even where that is no terminal\n"
 	"      --seq=A:B         only the calls A to B; A alone: one call     (calls, export)\n"
 	"      --pass=N          only the calls of pass N                     (calls, export)\n"
 	"      --rank=R          only the records of rank R                   (calls, export)\n"
@@ -54,6 +57,7 @@ enum option_code {
 	OPTION_FORMAT = 256,
 	OPTION_OUTPUT,
 	OPTION_ABSOLUTE,
+	OPTION_PROGRESS,
 	OPTION_SEQ,
 	OPTION_PASS,
 	OPTION_RANK,
@@ -65,6 +69,7 @@ static const struct option long_options[] = {
 	{"format", required_argument, NULL, OPTION_FORMAT},
 	{"output", required_argument, NULL, OPTION_OUTPUT},
 	{"absolute", no_argument, NULL, OPTION_ABSOLUTE},
+	{"progress", no_argument, NULL, OPTION_PROGRESS},
 	{"seq", required_argument, NULL, OPTION_SEQ},
 	{"pass", required_argument, NULL, OPTION_PASS},
 	{"rank", required_argument, NULL, OPTION_RANK},
@@ -99,6 +104,7 @@ struct request {
 	size_t command;
 	const char *output_path;  /* NULL: standard output */
 	const char *filter_given; /* the last option of calls and export; NULL: none */
+	int progress;		  /* asked for */
 	struct output output;
 	struct output_file output_file; /* at output_path */
 	char **operands;
@@ -206,6 +212,9 @@ static int take_option(struct request *request, int code)
 		return *optarg ? 0 : command_complain("--output takes the name of a file");
 	case OPTION_ABSOLUTE:
 		request->output.absolute = 1;
+		return 0;
+	case OPTION_PROGRESS:
+		request->progress = 1;
 		return 0;
 	case OPTION_TO:
 		return parse_to(optarg, &request->output.to) == 0
@@ -349,6 +358,24 @@ static int close_output(struct request *request, int status)
 	return status;
 }
 
+/* Whole lines are nicer to find than a cut one, but a reader of a pipe is not waited for. */
+static void flush_what_fits(FILE *file)
+{
+	struct pollfd ready = {.fd = fileno(file), .events = POLLOUT};
+
+	if (!ferror(file) && poll(&ready, 1, 0) == 1 && ready.revents == POLLOUT)
+		(void)fflush(file);
+}
+
+/* A signal came in the middle: there is no document. */
+static void drop_output(struct request *request)
+{
+	if (request->output_path)
+		output_file_discard(&request->output_file);
+	else
+		flush_what_fits(stdout);
+}
+
 static int exit_status_of(const struct findings *findings)
 {
 	if (findings->losses)
@@ -358,11 +385,15 @@ static int exit_status_of(const struct findings *findings)
 
 static int analyze(struct request *request)
 {
-	struct inputs inputs = {0};
+	struct progress progress;
+	struct inputs inputs = {.progress = &progress};
 	struct findings findings = {0};
 	int exit_status = EXIT_NOT_WRITTEN;
-	int status = read_inputs(request, &inputs);
+	int status;
 
+	progress_init(&progress, request->progress);
+	status = read_inputs(request, &inputs);
+	progress_clear(&progress);
 	if (status == 0) {
 		exit_status = open_output(request, &inputs);
 		if (exit_status != 0)
@@ -370,6 +401,10 @@ static int analyze(struct request *request)
 		choose_ops(request);
 		status = driver_run(&inputs, &request->output, &findings);
 		exit_status = exit_status_of(&findings);
+	}
+	if (status == BELAY_E_ABORTED) {
+		drop_output(request);
+		goto out;
 	}
 	/* A full disk stops the run as well; close_output() names it. */
 	if (status == BELAY_E_NO_MEMORY) {
@@ -389,5 +424,10 @@ int main(int argc, char **argv)
 
 	command_begin("trace-analyze");
 	status = parse(argc, argv, &request);
-	return status >= 0 ? status : analyze(&request);
+	if (status >= 0)
+		return status;
+	interrupt_begin();
+	status = analyze(&request);
+	interrupt_end();
+	return status;
 }

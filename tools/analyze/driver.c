@@ -2,10 +2,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tools/analyze/driver.h"
+#include "tools/analyze/interrupt.h"
 #include "tools/analyze/merge.h"
 
 /* Calls looked at for a repetition when there are no marks; the first mark ends the search. */
@@ -23,7 +22,6 @@ struct run {
 	struct merge merge;
 	struct pass_rule rule;
 	struct summary summary;
-	uint64_t shown_ns; /* when progress was last shown */
 };
 
 static struct input_file *file_of(const struct run *run, size_t i)
@@ -57,36 +55,18 @@ static int on_pass(void *user, const struct pass_facts *pass)
 	return run->output->ops->pass(run->output, pass);
 }
 
-static uint64_t now_ns(void)
+/* Of all that was given, so that it grows from one communicator to the next. */
+static void show_progress(const struct run *run)
 {
-	struct timespec now;
+	uint64_t done = 0, all = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+	for (size_t i = 0; i < run->inputs->files.count; i++) {
+		const struct input_file *file = ((struct input_file **)run->inputs->files.items)[i];
 
-/* Five times a second at most, and only where somebody can see it. */
-static void show_progress(struct run *run)
-{
-	uint64_t done = 0, all = 0, now = now_ns();
-
-	if (!isatty(STDERR_FILENO) || now - run->shown_ns < 200000000u)
-		return;
-	if (run->shown_ns == 0)
-		now -= 100000000u; /* short work shows nothing at all */
-	run->shown_ns = now;
-	for (size_t i = 0; i < run->comm->count; i++) {
-		done += file_of(run, i)->done_bytes;
-		all += file_of(run, i)->all_bytes;
+		done += file->done_bytes;
+		all += file->all_bytes;
 	}
-	fprintf(stderr, "\rtrace-analyze: %s: %.0f %%, %" PRIu64 " calls", run->comm->id,
-		all ? 100.0 * (double)done / (double)all : 0.0, run->summary.calls);
-}
-
-static void clear_progress(const struct run *run)
-{
-	if (run->shown_ns)
-		fputs("\r\033[K", stderr);
+	progress_bytes(run->inputs->progress, run->output->ops->name, done, all);
 }
 
 /* Setting up ----------------------------------------------------------------------------------- */
@@ -193,7 +173,7 @@ static int take_row(struct run *run, struct call_row *row)
 		if (status == 0 && ferror(run->output->file))
 			status = BELAY_E_SYSTEM; /* the rest could not be written either */
 	}
-	return status;
+	return status == 0 && interrupt_requested() ? BELAY_E_ABORTED : status;
 }
 
 static int take_rows(struct run *run)
@@ -292,7 +272,7 @@ static int run_comm(struct inputs *inputs, const struct input_comm *comm, struct
 		status = take_rows(&run);
 	if (status == 0)
 		status = summary_finish(&run.summary);
-	clear_progress(&run);
+	progress_clear(inputs->progress);
 	if (status == 0) {
 		count_losses(&run);
 		findings->failures |= summary_has_findings(&run.summary);
@@ -314,6 +294,7 @@ int driver_run(struct inputs *inputs, struct output *output, struct findings *re
 	int status = 0;
 
 	output->comms = inputs->comms.count;
+	progress_begin(inputs->progress);
 	if (output->ops->begin)
 		output->ops->begin(output);
 	for (size_t i = 0; status == 0 && i < inputs->comms.count; i++)

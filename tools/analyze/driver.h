@@ -11,8 +11,8 @@ struct findings {
 	int losses;   /* damage, lost records, a rank without data */
 };
 
-/* Returns 0; or, with the document not complete, BELAY_E_NO_MEMORY or BELAY_E_SYSTEM (the output
- * cannot be written). */
+/* Returns 0; or, with the document not complete, BELAY_E_NO_MEMORY, BELAY_E_SYSTEM (the output
+ * cannot be written) or BELAY_E_ABORTED (a signal asks for an end: interrupt.h). */
 int driver_run(struct inputs *inputs, struct output *output, struct findings *ret_findings);
 
 #endif /* BELAY_TOOLS_ANALYZE_DRIVER_H */

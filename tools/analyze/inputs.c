@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "tools/analyze/inputs.h"
+#include "tools/analyze/interrupt.h"
 #include "tools/analyze/lttng_import.h"
 
 #define FOLDERS_DEEP_MAX 32
@@ -80,6 +81,7 @@ static int part_open(void *self)
 	file->done_bytes = 0;
 	if (file->spool) {
 		(void)spool_rewind(file->spool); /* a spool that cannot be read gives no batch */
+		file->all_bytes = spool_bytes(file->spool);
 		return 0;
 	}
 	file->damage_lost = 0;
@@ -125,8 +127,11 @@ static int part_next(void *self, struct call_log_batch *ret_batch)
 	int status = 0;
 
 	*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
+	if (interrupt_requested())
+		return BELAY_E_ABORTED;
 	if (file->spool) {
 		spool_next(file->spool, ret_batch);
+		file->done_bytes += ret_batch->count * ret_batch->stride;
 	} else if (file->reader) {
 		status = call_log_reader_next(file->reader, ret_batch);
 		call_log_reader_progress(file->reader, &file->done_bytes, &file->all_bytes);
@@ -213,6 +218,7 @@ static int add_log(struct inputs *inputs, const char *path, const struct stat *a
 			inputs, path, status == BELAY_E_SYSTEM ? strerror(errno) : reason, 0, -1);
 	file = new_file(inputs, path);
 	if (file) {
+		file->all_bytes = (uint64_t)about->st_size;
 		file->device = about->st_dev;
 		file->inode = about->st_ino;
 		take_info(file, call_log_reader_info(reader));

@@ -10,6 +10,7 @@
 
 #include "runtime/belay.h"
 #include "tools/analyze/containers.h"
+#include "tools/analyze/progress.h"
 #include "tools/analyze/rank_stream.h"
 #include "tools/analyze/spool.h"
 
@@ -56,14 +57,16 @@ struct input_comm {
 
 struct inputs {
 	struct arena arena;
-	struct vector files;   /* struct input_file *, so that they do not move */
-	struct vector comms;   /* struct input_comm, after inputs_sort() */
-	struct vector damages; /* struct input_damage, of what was not opened */
+	struct progress *progress; /* the caller's */
+	struct vector files;	   /* struct input_file *, so that they do not move */
+	struct vector comms;	   /* struct input_comm, after inputs_sort() */
+	struct vector damages;	   /* struct input_damage, of what was not opened */
 };
 
 /*
- * Looks at one operand. What is wrong with it becomes a damage. Returns 0 or BELAY_E_NO_MEMORY;
- * ret_found: how many files or traces there were, damaged ones included.
+ * Looks at one operand. What is wrong with it becomes a damage. Returns 0, BELAY_E_NO_MEMORY, or
+ * BELAY_E_ABORTED when a signal asks for an end. inputs->progress must be set before. ret_found:
+ * how many files or traces there were, damaged ones included.
  */
 int inputs_add(struct inputs *inputs, const char *path, size_t *ret_found);
 

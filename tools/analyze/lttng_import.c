@@ -19,13 +19,15 @@
 
 #include "tools/analyze/ctf_check.h"
 #include "tools/analyze/inputs.h"
+#include "tools/analyze/interrupt.h"
 #include "tools/analyze/lttng_frame.h"
 #include "tools/analyze/lttng_import.h"
 
 /* The reader sends something at least this often when it is not stuck. */
 #define SILENCE_MS_MAX 15000
 /* No event of belay's is smaller on disk. A reader that gives more is in a loop. */
-#define EVENT_BYTES_MIN 32u
+#define EVENT_BYTES_MIN	    32u
+#define CALLS_BETWEEN_LOOKS 4096u
 
 int lttng_is_trace(const char *folder)
 {
@@ -87,7 +89,7 @@ static int copy_bytes(FILE *from, FILE *to, uint64_t bytes)
 {
 	char block[65536];
 
-	while (bytes) {
+	while (bytes && !interrupt_requested()) {
 		size_t n = bytes < sizeof(block) ? (size_t)bytes : sizeof(block);
 
 		if (fread(block, 1, n, from) != n || fwrite(block, 1, n, to) != n)
@@ -211,7 +213,7 @@ static void end_child(struct import *import)
 
 /* Receiving ------------------------------------------------------------------------------------ */
 
-/* Returns 1; 0 at the end of the pipe; -1 when the reader is stuck. */
+/* Returns 1; 0 at the end of the pipe; -1 when the reader is stuck, or a signal asks for an end. */
 static int receive(const struct import *import, void *ret_bytes, size_t size)
 {
 	char *to = ret_bytes;
@@ -221,7 +223,7 @@ static int receive(const struct import *import, void *ret_bytes, size_t size)
 		int n = poll(&ready, 1, SILENCE_MS_MAX);
 		ssize_t got;
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && errno == EINTR && !interrupt_requested())
 			continue;
 		if (n <= 0)
 			return -1;
@@ -310,6 +312,9 @@ static int keep_call(struct import *import, const struct lttng_frame *frame, con
 		file->first_ns = record->start_ns;
 	}
 	import->calls++;
+	if (import->calls % CALLS_BETWEEN_LOOKS == 0)
+		progress_count(import->inputs->progress, "LTTng traces", import->calls,
+			       "calls read");
 	return spool_add_call(file->spool, record);
 }
 
@@ -375,6 +380,8 @@ static int receive_all(struct import *import)
 			got = receive(import, payload, frame.bytes);
 		else if (got > 0)
 			got = 0;
+		if (interrupt_requested())
+			return BELAY_E_ABORTED;
 		if (got > 0) {
 			status = take_frame(import, &frame, payload);
 			continue;

@@ -12,7 +12,8 @@ struct inputs;
 /* 1 if the folder itself is a trace (holds a file `metadata`); not of its parents. */
 int lttng_is_trace(const char *folder);
 
-/* Reads one trace. What is wrong with it becomes a damage. Returns 0 or BELAY_E_NO_MEMORY. */
+/* Reads one trace. What is wrong with it becomes a damage. Returns 0, BELAY_E_NO_MEMORY, or
+ * BELAY_E_ABORTED when a signal asks for an end. */
 int lttng_import(struct inputs *inputs, const char *folder);
 
 #endif /* BELAY_TOOLS_ANALYZE_LTTNG_IMPORT_H */

@@ -12,7 +12,7 @@
 
 #include "trace/call_log_reader.h"
 
-/* How a part is read. begin and next return 0 or BELAY_E_NO_MEMORY; whatever else goes wrong ends
+/* How a part is read. begin and next return 0, BELAY_E_NO_MEMORY or BELAY_E_ABORTED; whatever else goes wrong ends
  * the part, which keeps the reason itself. A part may begin again after its end. */
 struct record_part_ops {
 	int (*begin)(void *self);

@@ -19,6 +19,7 @@ struct batch_head {
 struct spool {
 	FILE *file;
 	size_t call_bytes;
+	uint64_t bytes;
 	struct batch_head head; /* of the batch in `rows` */
 	char rows[BATCH_BYTES];
 };
@@ -78,6 +79,7 @@ static int write_batch(struct spool *spool)
 	if (spool->head.count)
 		failed = fwrite(&spool->head, sizeof(spool->head), 1, spool->file) != 1 ||
 			 fwrite(spool->rows, bytes, 1, spool->file) != 1;
+	spool->bytes += bytes;
 	spool->head.count = 0;
 	return failed ? BELAY_E_SYSTEM : 0;
 }
@@ -130,6 +132,11 @@ void spool_next(struct spool *spool, struct call_log_batch *ret_batch)
 					     .count = head.count,
 					     .stride = bytes,
 					     .rows = spool->rows};
+}
+
+uint64_t spool_bytes(const struct spool *spool)
+{
+	return spool->bytes;
 }
 
 void spool_free(struct spool *spool)

@@ -20,6 +20,8 @@ int spool_add_event(struct spool *spool, const struct event_record *event);
 int spool_rewind(struct spool *spool);
 /* The next batch; its rows live until the next call. A file that cannot be read back ends. */
 void spool_next(struct spool *spool, struct call_log_batch *ret_batch);
+/* Of all rows. */
+uint64_t spool_bytes(const struct spool *spool);
 void spool_free(struct spool *spool);
 
 #endif /* BELAY_TOOLS_ANALYZE_SPOOL_H */
