@@ -23,12 +23,6 @@ static void note_rescue(struct row_facts *facts, const struct call_record *recor
 
 static void note_record(struct row_facts *facts, const struct call_record *record, uint64_t bit)
 {
-	uint64_t end_ns = record->start_ns + record->duration_ns;
-
-	if (record->start_ns < facts->start_ns)
-		facts->start_ns = record->start_ns;
-	if (end_ns > facts->end_ns)
-		facts->end_ns = end_ns;
 	if (record->duration_ns > facts->latency_ns)
 		facts->latency_ns = record->duration_ns;
 	facts->time_ns += record->duration_ns;
@@ -37,6 +31,20 @@ static void note_record(struct row_facts *facts, const struct call_record *recor
 		facts->late |= bit;
 	if (record->flags & CALL_RESCUED)
 		note_rescue(facts, record, bit);
+}
+
+/* When the call began and ended, of ranks whose times are on one clock. */
+static void note_times(struct row_facts *facts, const struct call_row *row, uint64_t ranks)
+{
+	while (ranks) {
+		const struct call_record *record = row->records[mask_pop(&ranks)];
+		uint64_t end_ns = record->start_ns + record->duration_ns;
+
+		if (record->start_ns < facts->start_ns)
+			facts->start_ns = record->start_ns;
+		if (end_ns > facts->end_ns)
+			facts->end_ns = end_ns;
+	}
 }
 
 /* The digest that most ranks have; of equally many, the one of the lowest rank. */
@@ -86,30 +94,108 @@ static uint64_t digest_outliers(const struct call_row *row)
 	return outliers;
 }
 
-/* Sorted by arrival, the earliest first; at most 64, mostly in order already. Returns how many. */
-static unsigned sort_arrivals(const struct call_row *row, uint64_t *arrivals)
+/* When each rank's input stood ready, on one clock. */
+struct arrivals {
+	uint64_t ranks; /* mask: whose arrival is known */
+	uint64_t of[BELAY_RANKS_MAX];
+};
+
+/* When a rank's record shows that the peer's input was seen there; CALL_ARRIVAL_NONE: it does not.
+ */
+static uint64_t sight_of(const struct call_record *record, uint32_t peer)
+{
+	return record->arrival_ns[peer] == CALL_ARRIVAL_NONE
+		       ? CALL_ARRIVAL_NONE
+		       : record->start_ns + record->arrival_ns[peer];
+}
+
+static uint64_t earliest_sight(const struct call_row *row, uint64_t observers, uint32_t peer)
+{
+	uint64_t earliest = CALL_ARRIVAL_NONE;
+
+	while (observers) {
+		uint64_t sight = sight_of(row->records[mask_pop(&observers)], peer);
+
+		if (sight < earliest)
+			earliest = sight;
+	}
+	return earliest;
+}
+
+/* The fastest way of an input between two ranks whose times can be compared. It is what a sight is
+ * later than the arrival. */
+static uint64_t fastest_transfer(const struct call_row *row, uint64_t comparable)
+{
+	uint64_t fastest = UINT64_MAX;
+
+	for (uint64_t left = comparable; left;) {
+		uint32_t peer = mask_pop(&left);
+		uint64_t arrival = record_arrival(row->records[peer]);
+		uint64_t sight = earliest_sight(row, comparable & ~rank_bit(peer), peer);
+
+		if (sight == CALL_ARRIVAL_NONE)
+			continue;
+		if (sight < arrival)
+			sight = arrival;
+		if (sight - arrival < fastest)
+			fastest = sight - arrival;
+	}
+	return fastest == UINT64_MAX ? 0 : fastest;
+}
+
+/* Adds the ranks that cannot speak for themselves, by what the others saw of them. */
+static void add_sights(const struct call_row *row, uint64_t comparable, struct arrivals *arrivals)
+{
+	uint64_t transfer_ns = fastest_transfer(row, comparable);
+
+	for (uint64_t left = mask_of(row->nranks) & ~comparable; left;) {
+		uint32_t rank = mask_pop(&left);
+		uint64_t sight = earliest_sight(row, comparable, rank);
+
+		if (sight == CALL_ARRIVAL_NONE)
+			continue;
+		arrivals->of[rank] = sight - transfer_ns;
+		arrivals->ranks |= rank_bit(rank);
+	}
+}
+
+static void take_arrivals(const struct call_row *row, uint64_t comparable,
+			  struct arrivals *ret_arrivals)
+{
+	ret_arrivals->ranks = comparable;
+	for (uint64_t left = comparable; left;) {
+		uint32_t rank = mask_pop(&left);
+
+		ret_arrivals->of[rank] = record_arrival(row->records[rank]);
+	}
+	if (comparable != mask_of(row->nranks))
+		add_sights(row, comparable, ret_arrivals);
+}
+
+/* Sorted, the earliest first; at most 64, mostly in order already. Returns how many. */
+static unsigned sort_arrivals(const struct arrivals *arrivals, uint64_t *ret_sorted)
 {
 	unsigned n = 0;
 
-	for (uint64_t left = row->ranks; left;) {
-		uint64_t arrival = record_arrival(row->records[mask_pop(&left)]);
+	for (uint64_t left = arrivals->ranks; left;) {
+		uint64_t arrival = arrivals->of[mask_pop(&left)];
 		unsigned i = n++;
 
-		for (; i > 0 && arrivals[i - 1] > arrival; i--)
-			arrivals[i] = arrivals[i - 1];
-		arrivals[i] = arrival;
+		for (; i > 0 && ret_sorted[i - 1] > arrival; i--)
+			ret_sorted[i] = ret_sorted[i - 1];
+		ret_sorted[i] = arrival;
 	}
 	return n;
 }
 
 /* No rank can leave a call before the last one arrives. The earliest end of those that
  * succeeded. */
-static uint64_t earliest_end(const struct call_row *row)
+static uint64_t earliest_end(const struct call_row *row, uint64_t comparable)
 {
 	uint64_t earliest = UINT64_MAX;
 
-	for (uint64_t left = row->ranks; left;) {
-		const struct call_record *record = row->records[mask_pop(&left)];
+	while (comparable) {
+		const struct call_record *record = row->records[mask_pop(&comparable)];
 		uint64_t end_ns = record->start_ns + record->duration_ns;
 
 		if (record->status == 0 && record->count > 0 && end_ns < earliest)
@@ -118,30 +204,43 @@ static uint64_t earliest_end(const struct call_row *row)
 	return earliest;
 }
 
-/* Who came last, and how long the others' inputs stood ready: from each rank's own clock reading,
- * which on one host is the same clock. */
-static void compare_arrivals(const struct call_row *row, struct row_facts *facts)
+/* How long the inputs of ranks with a record stood ready before the last one, mean. */
+static uint64_t mean_wait(const struct arrivals *arrivals, uint64_t comparable, uint64_t last)
 {
-	uint64_t arrivals[BELAY_RANKS_MAX];
-	unsigned n = sort_arrivals(row, arrivals);
-	uint64_t last = arrivals[n - 1], waited = 0;
-	uint64_t left = row->ranks;
+	unsigned n = (unsigned)__builtin_popcountll(comparable);
+	uint64_t waited = 0;
 
-	facts->clocks_differ = earliest_end(row) < last;
-	if (facts->clocks_differ)
+	while (comparable)
+		waited += last - arrivals->of[mask_pop(&comparable)];
+	return waited / n;
+}
+
+/* Who came last, and how long the others' inputs stood ready: from the arrivals on one clock. */
+static void compare_arrivals(const struct call_row *row, uint64_t comparable,
+			     struct row_facts *facts)
+{
+	uint64_t sorted[BELAY_RANKS_MAX], last, left;
+	struct arrivals arrivals;
+	unsigned n;
+
+	take_arrivals(row, comparable, &arrivals);
+	n = sort_arrivals(&arrivals, sorted);
+	last = sorted[n - 1];
+	facts->clocks_differ = earliest_end(row, comparable) < last;
+	if (facts->clocks_differ || arrivals.ranks != mask_of(row->nranks))
 		return;
-	while (left) {
+	left = arrivals.ranks;
+	while (facts->last_rank < 0) {
 		uint32_t rank = mask_pop(&left);
-		uint64_t arrival = record_arrival(row->records[rank]);
 
-		waited += last - arrival;
-		if (arrival == last && facts->last_rank < 0)
+		if (arrivals.of[rank] == last)
 			facts->last_rank = (int)rank;
 	}
-	facts->wait_ns = waited / n;
+	facts->last_arrival_ns = last;
+	facts->wait_ns = mean_wait(&arrivals, comparable, last);
 	/* The median of the n - 1 others; of an even number the earlier of the two in the
 	 * middle. */
-	facts->lateness_ns = last - arrivals[(n - 2) / 2];
+	facts->lateness_ns = last - sorted[(n - 2) / 2];
 }
 
 /* What one rank itself saw of the others, for rows in which a rank's record is missing. */
@@ -171,6 +270,7 @@ static uint64_t mean_wait_seen(const struct call_row *row, unsigned n)
 void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts)
 {
 	struct row_facts facts = {.last_rank = -1, .start_ns = UINT64_MAX};
+	uint64_t comparable = row->ranks & ~row->unaligned;
 	unsigned n = (unsigned)__builtin_popcountll(row->ranks);
 
 	facts.any = row->records[__builtin_ctzll(row->ranks)];
@@ -179,10 +279,11 @@ void row_examine(const struct call_row *row, uint64_t expected, struct row_facts
 
 		note_record(&facts, row->records[rank], rank_bit(rank));
 	}
+	note_times(&facts, row, comparable ? comparable : row->ranks);
 	facts.time_ns /= n;
 	facts.digest_outliers = digest_outliers(row);
-	if (n > 1 && (row->ranks & expected) == expected)
-		compare_arrivals(row, &facts);
+	if ((comparable & (comparable - 1)) && (row->ranks & expected) == expected)
+		compare_arrivals(row, comparable, &facts);
 	if (facts.last_rank < 0)
 		facts.wait_ns = mean_wait_seen(row, n);
 	*ret_facts = facts;

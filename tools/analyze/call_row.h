@@ -10,8 +10,10 @@
 
 struct call_row {
 	uint64_t seq;
-	uint64_t pass;	/* by the rule in use, from 1; 0: none */
-	uint64_t ranks; /* mask: whose record is here */
+	uint64_t pass;	    /* by the rule in use, from 1; 0: none */
+	uint64_t ranks;	    /* mask: whose record is here */
+	uint64_t unaligned; /* mask: of those, whose times are on a clock of their own, see clocks.h
+			     */
 	uint32_t nranks;
 	const struct call_record *records[BELAY_RANKS_MAX]; /* NULL where absent */
 };
@@ -32,15 +34,19 @@ struct row_facts {
 	uint64_t failed;     /* mask: ranks with a negative status */
 	uint64_t mismatched; /* mask: ranks with BELAY_E_MISMATCH */
 	uint64_t digest_outliers; /* mask: ranks whose output is not the majority's */
-	int last_rank;		  /* who arrived last; -1: only one rank, not all of `expected`, or
-				     clocks_differ */
+	int last_rank;		  /* who arrived last, see row_examine(); -1: not known */
+	uint64_t last_arrival_ns; /* when that was; 0: not known */
 	int clocks_differ;    /* a rank has left the call before another arrived: not read on one
 			       * clock */
 	uint64_t lateness_ns; /* last arrival minus the median arrival of the others */
 };
 
-/* Computes the facts of a row with at least one record. `expected`: mask of the ranks that have
- * data at all. */
+/*
+ * Computes the facts of a row with at least one record. `expected`: mask of the ranks that have
+ * data at all. The last to arrive is known when two records or more can be compared, and all of
+ * `expected` are here. Ranks that have no data, or whose clocks cannot be compared, take part with
+ * what the others saw of them; where that is missing too, nobody is named.
+ */
 void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts);
 
 /* When the rank's input stood ready: t_staged. */
