@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "tools/analyze/clocks.h"
 #include "tools/analyze/inputs.h"
 #include "tools/analyze/summary.h"
 #include "tools/analyze/timeline.h"
@@ -40,6 +41,7 @@ struct output {
 	int has_base;
 	uint64_t rows;		       /* printed for this communicator */
 	const struct summary *summary; /* of this communicator, so far */
+	const struct clocks *clocks;   /* likewise */
 	struct arena *arena;	       /* lives as long as the communicator's turn */
 	struct timeline timeline;
 };

@@ -66,10 +66,17 @@ static int pass_text(struct output *output, const struct pass_facts *pass)
 	return 0;
 }
 
+static int end_text(struct output *output)
+{
+	text_clocks(output, "");
+	return 0;
+}
+
 const struct command_ops command_passes_text = {
 	.name = "passes",
 	.comm_begin = begin_text,
 	.pass = pass_text,
+	.comm_end = end_text,
 	.end = text_damages,
 };
 

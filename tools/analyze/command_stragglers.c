@@ -42,7 +42,7 @@ static void print_rank(const struct output *output, uint32_t rank)
 	uint64_t median = one->lateness ? histogram_quantile(one->lateness, 0.50) : 0;
 	double calls = stragglers->calls ? (double)stragglers->calls : 1;
 
-	if (!(output->summary->present & rank_bit(rank)) && !late->calls) {
+	if (!(output->summary->present & rank_bit(rank)) && !late->calls && !one->last_calls) {
 		fprintf(output->file, "%5" PRIu32 " no data\n", rank);
 		return;
 	}
@@ -59,6 +59,7 @@ static int end_text(struct output *output)
 	print_columns(output);
 	for (uint32_t rank = 0; rank < output->summary->nranks; rank++)
 		print_rank(output, rank);
+	text_clocks(output, "");
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/analyze/clocks.h"
 #include "tools/analyze/driver.h"
 #include "tools/analyze/interrupt.h"
 #include "tools/analyze/merge.h"
@@ -10,6 +11,8 @@
 /* Calls looked at for a repetition when there are no marks; the first mark ends the search. */
 #define SEARCH_CALLS_MAX   65536u
 #define ROWS_BETWEEN_LOOKS 8192u
+/* Calls looked at beforehand for clocks that differ. */
+#define CLOCK_CALLS 256u
 
 /* One communicator on its way through. */
 struct run {
@@ -21,6 +24,7 @@ struct run {
 	struct rank_stream *streams;
 	struct merge merge;
 	struct pass_rule rule;
+	struct clocks clocks;
 	struct summary summary;
 };
 
@@ -34,10 +38,13 @@ static struct input_file *file_of(const struct run *run, size_t i)
 static int on_event(void *user, uint32_t rank, const struct event_record *event)
 {
 	struct run *run = user;
-	int status = summary_note_event(&run->summary, rank, event);
+	struct event_record aligned = *event;
+	int status;
 
+	aligned.time_ns = clocks_align_time(&run->clocks, rank, event->time_ns);
+	status = summary_note_event(&run->summary, rank, &aligned);
 	if (status == 0 && run->output->ops->event)
-		status = run->output->ops->event(run->output, rank, event);
+		status = run->output->ops->event(run->output, rank, &aligned);
 	return status;
 }
 
@@ -152,6 +159,27 @@ static int find_rule(struct run *run)
 	return status;
 }
 
+/* So that the first calls and events are on one clock as well. */
+static int look_at_clocks(struct run *run)
+{
+	struct row_facts facts;
+	struct call_row row;
+	int status = clocks_init(&run->clocks, run->comm->nranks, present_ranks(run), &run->arena);
+
+	if (status == 0)
+		status = merge_start(&run->merge);
+	for (size_t n = 0; status == 0 && n < CLOCK_CALLS; n++) {
+		status = merge_next(&run->merge, &row);
+		if (status != 0 || !row.ranks)
+			break;
+		row_examine(&row, 0, &facts);
+		clocks_note_row(&run->clocks, &row, &facts);
+	}
+	merge_stop(&run->merge);
+	clocks_restart(&run->clocks);
+	return status;
+}
+
 /* The run itself ------------------------------------------------------------------------------- */
 
 static int take_row(struct run *run, struct call_row *row)
@@ -161,6 +189,11 @@ static int take_row(struct run *run, struct call_row *row)
 
 	row->pass = pass_rule_apply(&run->rule, row);
 	row_examine(row, run->summary.present, &facts);
+	clocks_note_row(&run->clocks, row, &facts);
+	if (run->clocks.differ) {
+		clocks_align_row(&run->clocks, row);
+		row_examine(row, run->summary.present, &facts);
+	}
 	if (!run->output->has_base) {
 		run->output->base_ns = facts.start_ns;
 		run->output->has_base = 1;
@@ -244,6 +277,8 @@ static int begin_run(struct run *run)
 	if (status == 0)
 		status = find_rule(run);
 	if (status == 0)
+		status = look_at_clocks(run);
+	if (status == 0)
 		status = summary_init(&run->summary, run->comm->id, run->comm->nranks,
 				      present_ranks(run), &run->rule, &run->arena);
 	if (status != 0)
@@ -255,6 +290,7 @@ static int begin_run(struct run *run)
 	for (size_t i = 0; i < run->merge.nstreams; i++)
 		run->streams[i].on_event = on_event;
 	run->output->summary = &run->summary;
+	run->output->clocks = &run->clocks;
 	run->output->arena = &run->arena;
 	run->output->has_base = 0;
 	run->output->base_ns = 0;

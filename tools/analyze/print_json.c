@@ -55,9 +55,39 @@ int json_row(struct output *output, json_t *row)
 	return dump(output, row);
 }
 
+static json_t *clock_json(const struct clocks *clocks, uint32_t rank)
+{
+	struct clock_report report;
+
+	clocks_report(clocks, rank, &report);
+	if (report.refused)
+		return json_pack("{s:i,s:b,s:s}", "rank", (int)rank, "aligned", 0, "reason",
+				 report.refused);
+	return json_pack("{s:i,s:b,s:i,s:f,s:f,s:o,s:o,s:o}", "rank", (int)rank, "aligned", 1,
+			 "to_rank", (int)clocks->reference, "offset_us",
+			 (double)report.offset_ns / 1e3, "drift_ppm", report.drift_ppm, "steps",
+			 json_number(report.steps), "within_us", json_us(report.bound_ns),
+			 "within_worst_us", json_us(report.bound_worst_ns));
+}
+
+json_t *json_clocks(const struct clocks *clocks)
+{
+	json_t *list = json_array();
+
+	for (uint64_t left = clocks->differ; list && left;) {
+		if (json_array_append_new(list, clock_json(clocks, mask_pop(&left))) != 0) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
+	return list;
+}
+
 int json_rows_end(struct output *output)
 {
-	fputs("]}", output->file);
+	fputs("],\n\"clocks\":", output->file);
+	(void)dump(output, json_clocks(output->clocks));
+	fputs("}", output->file);
 	return 0;
 }
 

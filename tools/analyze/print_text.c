@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "tools/analyze/print_text.h"
+#include "tools/analyze/words.h"
 
 #define DAMAGES_SHOWN 6u
 
@@ -38,6 +39,41 @@ void text_time(const struct output *output, uint64_t time_ns, int width)
 	int64_t ns = (int64_t)(output->absolute ? time_ns : time_ns - output->base_ns);
 
 	fprintf(output->file, "%*.3f", width, (double)ns / 1000.0);
+}
+
+static void print_clock(const struct output *output, uint32_t rank)
+{
+	char offset[WORDS_TIME_BYTES], bound[WORDS_TIME_BYTES], worst[WORDS_TIME_BYTES];
+	struct clock_report report;
+	FILE *file = output->file;
+	int behind;
+
+	clocks_report(output->clocks, rank, &report);
+	behind = report.offset_ns < 0;
+	fprintf(file, "rank %" PRIu32 "'s clock is not rank %" PRIu32 "'s", rank,
+		output->clocks->reference);
+	if (report.refused) {
+		fprintf(file, " and cannot be aligned: %s; nothing is concluded from its times\n",
+			report.refused);
+		return;
+	}
+	fprintf(file, ": %s by %s", behind ? "behind" : "ahead",
+		words_time(behind ? 0 - (uint64_t)report.offset_ns : (uint64_t)report.offset_ns,
+			   offset));
+	if (report.drift_ppm > 0.05 || report.drift_ppm < -0.05)
+		fprintf(file, ", drift %.1f ppm", report.drift_ppm);
+	if (report.steps)
+		fprintf(file, ", %" PRIu64 " step%s", report.steps, report.steps == 1 ? "" : "s");
+	fprintf(file, "; aligned by the calls to within %s, %s at worst\n",
+		words_time(report.bound_ns, bound), words_time(report.bound_worst_ns, worst));
+}
+
+void text_clocks(const struct output *output, const char *label)
+{
+	for (uint64_t left = output->clocks->differ; left;) {
+		fputs(label, output->file);
+		print_clock(output, mask_pop(&left));
+	}
 }
 
 static void print_damage(const struct output *output, const struct input_damage *one)

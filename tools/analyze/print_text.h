@@ -16,6 +16,9 @@ void text_plain(const struct output *output);
 /* A time in microseconds, from the first call or absolute, into a column of `width`. */
 void text_time(const struct output *output, uint64_t time_ns, int width);
 
+/* A line for each rank whose clock is not the others', after `label`; nothing while all agree. */
+void text_clocks(const struct output *output, const char *label);
+
 /* The end of every text: what could not be read. */
 void text_damages(struct output *output, const struct inputs *inputs);
 

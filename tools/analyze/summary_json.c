@@ -143,7 +143,7 @@ static int comm_end(struct output *output)
 	return json_comm(
 		output,
 		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:"
-			  "o,s:o}",
+			  "o,s:o,s:o}",
 			  "id", summary->id, "nranks", (int)summary->nranks, "ranks_present",
 			  json_ranks(summary->present), "calls", json_number(summary->calls),
 			  "passes", json_number(passes->count), "passes_by",
@@ -154,7 +154,8 @@ static int comm_end(struct output *output)
 			  "mismatches", mismatches(summary), "digest_differences",
 			  digest_differences(summary), "verdict", verdict(summary), "lost_records",
 			  json_number(summary->lost_records), "clocks_differ",
-			  json_number(summary->calls_clocks_differ)));
+			  json_number(summary->calls_clocks_differ), "clocks",
+			  json_clocks(output->clocks)));
 }
 
 const struct command_ops command_summary_json = {

@@ -279,7 +279,7 @@ static void print_missing_ranks(const struct output *output)
 	text_red(output);
 	fprintf(output->file, "rank %s: no data", words_ranks(missing, ranks));
 	text_plain(output);
-	fputs("; nothing is concluded about it\n", output->file);
+	fputs("; nothing is concluded about it but what the others saw\n", output->file);
 }
 
 static void print_rank_data(const struct output *output, uint32_t rank)
@@ -345,6 +345,7 @@ static void print_data(const struct output *output)
 		fprintf(output->file, "            and %zu more ranks\n",
 			lines - 2 * shown_max(output));
 	print_open_ended(output);
+	text_clocks(output, "  clocks    ");
 	if (summary->calls_partial) {
 		label(output, "data");
 		fprintf(output->file,
@@ -354,24 +355,23 @@ static void print_data(const struct output *output)
 	}
 	if (summary->calls_clocks_differ) {
 		label(output, "data");
-		text_red(output);
-		fputs("the ranks' clocks differ", output->file);
-		text_plain(output);
 		fprintf(output->file,
-			": a rank leaves before another arrives in %" PRIu64
-			" calls; they do not tell who was last\n",
+			"a rank leaves before another arrives in %" PRIu64
+			" calls: their times contradict each other and do not tell who was last\n",
 			summary->calls_clocks_differ);
 	}
 }
 
-static int is_sound(const struct summary *summary)
+static int is_sound(const struct output *output)
 {
+	const struct summary *summary = output->summary;
+
 	for (uint32_t rank = 0; rank < summary->nranks; rank++) {
 		if (summary->late.ranks[rank].calls)
 			return 0;
 	}
-	return !summary->calls_clocks_differ && !summary_has_findings(summary) &&
-	       !summary_has_losses(summary);
+	return !output->clocks->differ && !summary->calls_clocks_differ &&
+	       !summary_has_findings(summary) && !summary_has_losses(summary);
 }
 
 static void print_brief(struct output *output)
@@ -389,7 +389,7 @@ static void print_brief(struct output *output)
 
 static int comm_end(struct output *output)
 {
-	if (output->comms > 2 && is_sound(output->summary)) {
+	if (output->comms > 2 && is_sound(output)) {
 		print_brief(output);
 		return 0;
 	}
