@@ -625,7 +625,7 @@ START_TEST(files_follow_each_other_and_the_oldest_go)
 	scenario.block = 100;
 	scenario.file_bytes = 8192;
 	scenario.keep = 3;
-	ck_assert_int_eq(log_generate(dir, &scenario, &result), 0);
+	ck_assert_int_eq(log_generate(dir, &scenario, NULL, &result), 0);
 	ck_assert_int_eq(log_contents_read_rank(&contents, dir, result.comm_id, 0), 3);
 	ck_assert_int_eq(contents.closed, CALL_LOG_CLOSED);
 	ck_assert_uint_eq(contents.damage_count, 0);
@@ -649,7 +649,7 @@ START_TEST(a_file_of_another_run_is_never_touched)
 	scenario.passes = 3;
 	scenario.keep = 1;
 	for (int run = 0; run < 3; run++)
-		ck_assert_int_eq(log_generate(dir, &scenario, &result), 0);
+		ck_assert_int_eq(log_generate(dir, &scenario, NULL, &result), 0);
 	ck_assert_int_eq(log_contents_read_rank(&contents, dir, result.comm_id, 0), 3);
 	ck_assert_uint_eq(contents.calls_count, 3 * 366);
 	log_contents_free(&contents);
