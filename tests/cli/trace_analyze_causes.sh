@@ -117,7 +117,7 @@ tap_is "the text of a summary is one screen with the rescue on it" screen
 tells_missing()
 {
 	run "$analyze" "$tap_dir/missing"
-	grep -q 'rank 2: no data; nothing is concluded about it but what the others saw'$tap_dir/out"
+	grep -q 'rank 2: no data; nothing is concluded about it but what the others saw' "$tap_dir/out"
 }
 tap_is "the text tells that a rank has no data" tells_missing
 tap_end
