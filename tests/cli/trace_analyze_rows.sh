@@ -35,6 +35,9 @@ rows "calls: --slower-than chooses by the record's duration" "calls --slower-tha
 	'(.calls | length) >= 30 and ([.calls[].duration_us > 10000] | all)'
 rows "calls: a rescued call tells how" "calls --seq=800 --rank=2" \
 	'.calls[0].rescue_path == "ring" and .calls[0].rescue_us == 900 and (.calls[0].flags | index("rescued")) != null and .calls[0].missing == [3]'
+rows "calls: the last of a call is marked, and how long each one waited for it" "calls --seq=505" \
+	'[.calls[].last] == [false,true,false,false] and .calls[1].waited_us == 0 and ([.calls[0,2,3].waited_us > 13000] | all) and
+	([.calls[] | .waited_us <= .duration_us] | all)'
 rows "calls: a filter that leaves nothing is an empty list" "calls --seq=99999" '.calls == []'
 
 relative_and_absolute()

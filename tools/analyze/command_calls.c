@@ -18,7 +18,8 @@ static const struct {
 
 #define FLAGS (sizeof(flags) / sizeof(flags[0]))
 
-typedef int print_record_function(struct output *output, const struct call_row *row, uint32_t rank);
+typedef int print_record_function(struct output *output, const struct call_row *row,
+				  const struct row_facts *facts, uint32_t rank);
 
 static int wanted(const struct call_filter *filter, const struct call_record *record)
 {
@@ -26,7 +27,7 @@ static int wanted(const struct call_filter *filter, const struct call_record *re
 }
 
 static int print_wanted(struct output *output, const struct call_row *row,
-			print_record_function *print)
+			const struct row_facts *facts, print_record_function *print)
 {
 	const struct call_filter *filter = &output->filter;
 	uint64_t left = row->ranks & filter->ranks;
@@ -41,7 +42,7 @@ static int print_wanted(struct output *output, const struct call_row *row,
 
 		if (!wanted(filter, row->records[rank]))
 			continue;
-		status = print(output, row, rank);
+		status = print(output, row, facts, rank);
 	}
 	return status;
 }
@@ -63,17 +64,23 @@ static void print_columns(const struct output *output)
 	text_plain(output);
 }
 
-/* How long this rank's own input stood ready before the last one was seen here. */
-static double waited_us(const struct call_record *record, uint32_t nranks)
+/* How long this rank's own input stood ready before the last one did, or, where that is not known,
+ * before the last one was seen here. */
+static uint64_t waited_ns(const struct call_record *record, const struct row_facts *facts,
+			  uint32_t nranks)
 {
 	uint64_t last = record->staged_ns;
 
+	if (facts->last_rank >= 0)
+		return record_arrival(record) < facts->last_arrival_ns
+			       ? facts->last_arrival_ns - record_arrival(record)
+			       : 0;
 	for (uint32_t peer = 0; peer < nranks; peer++) {
 		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE &&
 		    record->arrival_ns[peer] > last)
 			last = record->arrival_ns[peer];
 	}
-	return (double)(last - record->staged_ns) / 1e3;
+	return last - record->staged_ns;
 }
 
 static void print_remarks(const struct output *output, const struct call_record *record)
@@ -93,7 +100,8 @@ static void print_remarks(const struct output *output, const struct call_record 
 		fprintf(output->file, " %s", belay_status_name(record->status));
 }
 
-static int record_text(struct output *output, const struct call_row *row, uint32_t rank)
+static int record_text(struct output *output, const struct call_row *row,
+		       const struct row_facts *facts, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
 
@@ -104,9 +112,11 @@ static int record_text(struct output *output, const struct call_row *row, uint32
 	text_time(output, record->start_ns, 16);
 	fprintf(output->file, " %12.3f %10.3f %12.3f %-5s %-12s %-5s %-4s %10" PRIu64 " ",
 		(double)record->duration_ns / 1e3, (double)record->staged_ns / 1e3,
-		waited_us(record, row->nranks), belay_path_name(record->path),
+		(double)waited_ns(record, facts, row->nranks) / 1e3, belay_path_name(record->path),
 		belay_algorithm_name(record->algorithm), belay_dtype_name(record->dtype),
 		belay_op_name(record->op), record->count);
+	if (facts->last_rank == (int)rank)
+		fputs(" last", output->file);
 	print_remarks(output, record);
 	fputc('\n', output->file);
 	return 0;
@@ -121,8 +131,7 @@ static int begin_text(struct output *output)
 static int row_text(struct output *output, const struct call_row *row,
 		    const struct row_facts *facts)
 {
-	(void)facts; /* the row as it stands */
-	return print_wanted(output, row, record_text);
+	return print_wanted(output, row, facts, record_text);
 }
 
 const struct command_ops command_calls_text = {
@@ -209,7 +218,8 @@ static void print_outcome(const struct output *output, const struct call_record 
 		fputs(",\"digest\":null}", output->file);
 }
 
-static int record_json(struct output *output, const struct call_row *row, uint32_t rank)
+static int record_json(struct output *output, const struct call_row *row,
+		       const struct row_facts *facts, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
 
@@ -227,6 +237,8 @@ static int record_json(struct output *output, const struct call_row *row, uint32
 	print_us(output, "staged_us", record->staged_ns);
 	print_arrival_list(output, record, row->nranks);
 	print_us(output, "duration_us", record->duration_ns);
+	print_us(output, "waited_us", waited_ns(record, facts, row->nranks));
+	fprintf(output->file, ",\"last\":%s", facts->last_rank == (int)rank ? "true" : "false");
 	print_missing_list(output, record->missing);
 	print_outcome(output, record);
 	return 0;
@@ -240,8 +252,7 @@ static int begin_json(struct output *output)
 static int row_json(struct output *output, const struct call_row *row,
 		    const struct row_facts *facts)
 {
-	(void)facts; /* the row as it stands */
-	return print_wanted(output, row, record_json);
+	return print_wanted(output, row, facts, record_json);
 }
 
 const struct command_ops command_calls_json = {
@@ -298,11 +309,13 @@ static void print_arrivals(const struct output *output, const struct call_record
 	}
 }
 
-static int record_csv(struct output *output, const struct call_row *row, uint32_t rank)
+static int record_csv(struct output *output, const struct call_row *row,
+		      const struct row_facts *facts, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
 	FILE *file = output->file;
 
+	(void)facts; /* the record alone */
 	fprintf(file,
 		"%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64
 		",%s,%s,%s,",
@@ -326,8 +339,7 @@ static int record_csv(struct output *output, const struct call_row *row, uint32_
 
 static int row_csv(struct output *output, const struct call_row *row, const struct row_facts *facts)
 {
-	(void)facts; /* the row as it stands */
-	return print_wanted(output, row, record_csv);
+	return print_wanted(output, row, facts, record_csv);
 }
 
 /* A table of rows alone: damage is told on stderr. */
