@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clerk of a block: says what the block has staged and pushed (P1, P3), describes the call to
- * the host, and does the housekeeping that no call waits for. One warp.
+ * The clerk of a block: vouches for what the block has retained (P3), knows how far it has come
+ * (P1), describes the call to the host, and does the housekeeping that no call waits for. One warp.
  */
 #ifndef BELAY_KERNELS_CALL_CLERK_CUH
 #define BELAY_KERNELS_CALL_CLERK_CUH
@@ -38,11 +38,11 @@ SYMM_INLINE void send_headers(const struct symm_call &call, const struct block_w
 }
 
 /*
- * The description of the call for the host, by block 0 at the turn's beginning: long before the
- * last block posts `staged`, for whose reader it is meant. Nothing but that time orders the two on
- * their way to host memory (P2): a reader compares what it reads with what it knows of the turn.
- * The description two turns ago is in nobody's use: all ranks have been done with it since this
- * rank's turn before.
+ * The description of the call for the host, by block 0 at the turn's beginning: long before
+ * anybody posts that the turn is staged, for whose reader it is meant. Nothing but that time orders
+ * the two on their way to host memory (P2): a reader compares what it reads with what it knows of
+ * the turn. The description two turns ago is in nobody's use: all ranks have been done with it
+ * since this rank's turn before.
  */
 SYMM_INLINE void describe(const struct symm_call &call, const struct block_words &block)
 {
@@ -84,45 +84,31 @@ SYMM_INLINE void scrub(const struct symm_call &call, const struct block_words &b
 		store_relaxed(word_of(call.own, call.layout.results_ready, parity, row, lane), 0);
 }
 
-/* Counts this block; true for the last one of the grid, which also readies the counter for the turn
- * after next: nobody counts in between [KERNELS]. */
-SYMM_INLINE bool count_block(uint32_t *counter)
+/* P1, for the host. One writer at a time: the gate; in split turns, until it has set `step`, the
+ * clerk. */
+SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_facts &facts,
+			    uint32_t state)
 {
-	if (count_one(counter) != gridDim.x - 1)
-		return false;
-	*(volatile uint32_t *)counter = 0;
-	return true;
+	if (lane_id() == 0)
+		store_relaxed(&call.posts->block[blockIdx.x],
+			      SYMM_BLOCK_WORD(facts.turn, gridDim.x, state));
 }
 
 /*
- * P3: after the fence this block's part of the retained input is whole for whoever sees the word or
- * the count. The fence is of the GPU: peers may trust the word only together with what they know
- * otherwise, see cuda-path.md, "the retained copy".
+ * P3: after the fence this block's part of the retained input is whole for whoever sees the word.
+ * The fence is of the GPU: peers may trust the word only together with what they know otherwise,
+ * see cuda-path.md, "Packets and the full wire".
  */
-SYMM_INLINE void post_staged(const struct symm_call &call, struct block_words &block, bool split)
+SYMM_INLINE void vouch_for_retained(const struct symm_call &call, struct block_words &block)
 {
-	uint32_t parity = parity_of(block.turn);
+	uint64_t *words = (uint64_t *)(call.own + call.layout.block_staged) +
+			  parity_of(block.turn) * SYMM_BLOCKS_MAX;
 
 	block.staged_ticks = (uint32_t)elapsed(block);
 	fence_gpu();
-	store_relaxed((uint64_t *)(call.own + call.layout.block_staged) +
-			      (parity * SYMM_BLOCKS_MAX + blockIdx.x),
-		      SYMM_BLOCK_WORD(block.turn, gridDim.x, SYMM_BLOCK_STAGED));
-	if (!count_block(&call.state->staged_blocks[parity]))
-		return;
-	if (split)
-		store_relaxed(call.steps, block.turn);
-	else
-		store_pair(call.steps, block.turn, block.turn);
-}
-
-/* Split turns only, by lane 0. */
-static __device__ __noinline__ void post_pushed(const struct symm_call &call,
-						const struct block_words &block)
-{
-	fence_gpu();
-	if (count_block(&call.state->pushed_blocks[parity_of(block.turn)]))
-		store_relaxed(call.steps + 1, block.turn);
+	if (lane_id() == 0)
+		store_relaxed(words + blockIdx.x,
+			      SYMM_BLOCK_WORD(block.turn, gridDim.x, SYMM_BLOCK_STAGED));
 }
 
 /* Pull: the fence that contract [PULLED] needs; cumulative over what barrier 1 joined. In a
@@ -151,43 +137,41 @@ static __device__ __noinline__ void vouch_for_results(const struct symm_call &ca
 			      block.flag);
 }
 
+/* A turn that is staged whole before anything leaves: its steps are posted as they come. */
+static __device__ __noinline__ void clerk_inputs_split(const struct symm_call &call,
+						       struct block_words &block,
+						       const struct clerk_work &work)
+{
+	post_block(call, block, SYMM_BLOCK_STAGED);
+	__syncwarp();
+	fault_point(call, block, SYMM_AT_PUSH);
+	if (work.pull)
+		vouch_for_inputs(call, block);
+	barrier_wait<BARRIER_PUSHED>(call.workers + 32);
+	post_block(call, block, SYMM_BLOCK_PUSHED);
+}
+
 SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &block,
 			      const struct clerk_work &work)
 {
-	bool split = fault_splits(call, block);
-
 	barrier_wait<BARRIER_STAGED>(call.workers + 32);
-	if (split) {
-		if (lane_id() == 0)
-			post_staged(call, block, true);
-		__syncwarp();
-		fault_point(call, block, SYMM_AT_PUSH);
-	}
-	if (work.pull)
+	if (work.pull && !fault_splits(call, block))
 		vouch_for_inputs(call, block);
-	if (!split) {
-		if (lane_id() == 0)
-			post_staged(call, block, false);
-		return;
-	}
-	barrier_wait<BARRIER_PUSHED>(call.workers + 32);
-	if (lane_id() == 0)
-		post_pushed(call, block);
+	vouch_for_retained(call, block);
+	if (fault_splits(call, block))
+		clerk_inputs_split(call, block, work);
+	block.step = SYMM_BLOCK_PUSHED;
 }
 
-/* Workers that left have arrived too: then the rest will never be pushed, which is what `results`
+/* Workers that left have arrived too: then the rest will never be pushed, which is what the step
  * says as well. */
-SYMM_INLINE void clerk_results(const struct symm_call &call, const struct block_words &block,
+SYMM_INLINE void clerk_results(const struct symm_call &call, struct block_words &block,
 			       const struct clerk_work &work)
 {
 	barrier_wait<BARRIER_RESULTS>(call.workers + 32);
 	if (work.flagged && !block.leave)
 		vouch_for_results(call, block);
-	if (lane_id() == 0) {
-		fence_gpu();
-		if (count_block(&call.state->results_blocks[parity_of(block.turn)]))
-			store_relaxed(call.steps + 2, block.turn);
-	}
+	block.step = SYMM_BLOCK_RESULTS;
 }
 
 SYMM_INLINE void clerk_run(const struct symm_call &call, struct block_words &block,
@@ -198,13 +182,12 @@ SYMM_INLINE void clerk_run(const struct symm_call &call, struct block_words &blo
 		if (lane_id() == 0)
 			begin_parts(call.state, block.turn, gridDim.x, call.warps);
 	}
+	add_parts_before(call.state, block.turn, blockIdx.x, gridDim.x, lane_id());
 	clerk_inputs(call, block, work);
 	if (work.results)
 		clerk_results(call, block, work);
-	if (blockIdx.x == 0) {
-		add_parts_before(call.state, block.turn, lane_id());
+	if (blockIdx.x == 0)
 		scrub(call, block, work.packets, work.flagged);
-	}
 }
 
 #endif /* BELAY_KERNELS_CALL_CLERK_CUH */

@@ -24,6 +24,10 @@
 /* Looks between looks at the clock. */
 enum { GATE_LOOKS = 16 };
 
+/* A block that waits no longer than this, ns, does not tell the host how far it has come (P1): no
+ * healthy call waits so long, and no deadline is so short. */
+enum { GATE_QUIET_NS = 16000 };
+
 /* What one look shows; the same in every lane. */
 struct gate_view {
 	bool verified; /* all headers are here and alike */
@@ -36,6 +40,7 @@ struct gate_lane {
 	uint64_t header; /* what it ought to say: what this rank says */
 	bool here;	 /* its header is; true where there is none to wait for */
 	bool differs;	 /* ... and says something else (M1) */
+	uint32_t told;	 /* the step that has been posted; the same in every lane */
 };
 
 static __device__ __noinline__ void post_mismatch(const struct symm_call &call, uint64_t turn)
@@ -88,14 +93,37 @@ SYMM_INLINE bool let_through(const struct symm_call &call, struct block_words &b
 	return verified;
 }
 
+/* P1. Where it is on time a block posts only that it is done, which says all the steps before. */
+SYMM_INLINE void tell_step(const struct symm_call &call, const struct block_words &block,
+			   const struct turn_facts &facts, struct gate_lane *lane)
+{
+	uint32_t step = block.step;
+
+	if (step <= lane->told)
+		return;
+	post_block(call, facts, step);
+	lane->told = step;
+}
+
+/* The same in every lane. */
+SYMM_INLINE bool is_late(const struct symm_call &call, const struct block_words &block,
+			 const struct turn_facts &facts, struct gate_lane *lane, uint64_t late_ns)
+{
+	uint64_t waited = elapsed(facts);
+
+	if (__any_sync(~0u, waited > GATE_QUIET_NS))
+		tell_step(call, block, facts, lane);
+	return __any_sync(~0u, waited > late_ns);
+}
+
 /* Until they are let through: true. False: a header differs, or it takes too long. */
 SYMM_INLINE bool await_headers(const struct symm_call &call, struct block_words &block,
 			       const struct turn_facts &facts, bool pull, struct gate_lane *lane,
 			       uint64_t late_ns)
 {
 	for (uint32_t looks = 1; !let_through(call, block, facts, pull, lane); looks++)
-		if (__any_sync(~0u, lane->differs || (looks % GATE_LOOKS == 0 &&
-						      elapsed(facts) > late_ns)))
+		if (__any_sync(~0u, lane->differs) ||
+		    (looks % GATE_LOOKS == 0 && is_late(call, block, facts, lane, late_ns)))
 			return false;
 	return true;
 }
@@ -168,8 +196,8 @@ SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct bloc
 	}
 }
 
-/* One store of the warp, 256 bytes, of what record_word() gave and what is known only at the end. The
- * reader takes a record whose both ends say its turn. */
+/* One store of the warp, 256 bytes, of what record_word() gave and what is known only at the end.
+ * The reader takes a record whose both ends say its turn. */
 SYMM_INLINE void write_record(const struct symm_call &call, const struct block_words &block,
 			      const struct turn_facts &facts, uint64_t word)
 {
@@ -189,12 +217,12 @@ SYMM_INLINE void post_ticket(const struct symm_call &call, const struct turn_fac
 		store_pair(&call.posts->ticket, call.ticket, facts.turn);
 }
 
-SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_facts &facts,
-			    uint32_t state)
+/* A split turn's steps are posted by the clerk: not after this. Its workers arrive, whatever
+ * happens, and its faults are bounded. */
+SYMM_INLINE void await_clerk(const struct symm_call &call, const struct block_words &block)
 {
-	if (lane_id() == 0)
-		store_relaxed(&call.posts->block[blockIdx.x],
-			      SYMM_BLOCK_WORD(facts.turn, gridDim.x, state));
+	while (fault_splits(call, block) && block.step == 0)
+		continue;
 }
 
 /* All worker warps have finished: the block's output stands, for this block; for others when the
@@ -202,6 +230,7 @@ SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_fact
 SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block,
 			  const struct turn_facts &facts, uint64_t record)
 {
+	await_clerk(call, block);
 	post_block(call, facts, SYMM_BLOCK_DONE);
 	write_lines(call, facts);
 	if (blockIdx.x == 0) {

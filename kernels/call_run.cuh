@@ -48,7 +48,7 @@ SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &bloc
 			  const struct turn_facts &facts, bool pull)
 {
 	struct gate_lane lane = {header_of(call, facts, block),
-				 lane_id() >= call.nranks || lane_id() == call.rank, false};
+				 lane_id() >= call.nranks || lane_id() == call.rank, false, 0};
 	uint64_t late_ns = facts.hasty ? 0 : call.late_ns;
 	int outcome = STUCK_DONE;
 	struct gate_view view;
@@ -68,7 +68,7 @@ SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &bloc
 		view = gate_look(call, block, facts, pull, &lane);
 		if (view.finished)
 			break;
-		if (looks % GATE_LOOKS == 0 && __any_sync(~0u, elapsed(facts) > late_ns))
+		if (looks % GATE_LOOKS == 0 && is_late(call, block, facts, &lane, late_ns))
 			outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
 	}
 	if (blockIdx.x == 0 && !recorded)
@@ -97,6 +97,7 @@ SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &b
 		block.verified = 0;
 		block.leave = 0;
 		block.missing = 0;
+		block.step = 0;
 		block.staged_ticks = UINT32_MAX;
 		block.algorithm = call.algorithm;
 	}

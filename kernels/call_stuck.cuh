@@ -176,6 +176,7 @@ SYMM_INLINE enum stuck_outcome abandon(const struct symm_call &call, struct bloc
 			block.turn;
 	}
 	holds = __any_sync(~0u, holds);
+	await_clerk(call, block);
 	post_block(call, block, SYMM_BLOCK_ABANDONED); /* [ABANDON] (1) */
 	return holds ? hold(call, block) : STUCK_ABANDONED;
 }
@@ -217,7 +218,7 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 					      struct block_words &block, bool pull, bool here,
 					      bool differs)
 {
-	struct gate_lane lane = {header_of(call, block, block), here, differs};
+	struct gate_lane lane = {header_of(call, block, block), here, differs, 0};
 	struct stuck_voice voice = {false, 0, 0};
 	uint64_t late_ns = block.hasty ? 0 : call.late_ns;
 	enum stuck_order order = ORDER_NONE;
@@ -229,6 +230,7 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 		view = gate_look(call, block, block, pull, &lane);
 		if (view.verified && view.finished)
 			break;
+		tell_step(call, block, block, &lane);
 		if (__any_sync(~0u, elapsed(block) > late_ns))
 			speak(call, block, lane, &voice);
 		order = next_order(call, block);
@@ -255,9 +257,9 @@ static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 	if (outcome == STUCK_FAILED)
 		return;
 	if (blockIdx.x == 0)
-		write_record(call, block, block,
-			     record_word(call, block, block, header_of(call, block, block),
-					 lane_id()));
+		write_record(
+			call, block, block,
+			record_word(call, block, block, header_of(call, block, block), lane_id()));
 	if (outcome == STUCK_RESCUED)
 		post_ticket(call, block);
 }

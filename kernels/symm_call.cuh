@@ -14,7 +14,7 @@
  *   writer                                   reader
  *   gate: facts, first values of all words,  all others, after barrier 0
  *     then arrives at barrier 0 (entry)
- *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged, count (P3)
+ *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged (P3)
  *     then arrives at barrier 1
  *   worker: results pushed, or it left,      clerk, after barrier 2
  *     then arrives at barrier 2
@@ -113,8 +113,9 @@ struct block_words : turn_facts {
 	uint32_t polled[PHASE_RESULTS + 1];
 	/* By worker warp: enum ended. */
 	volatile uint32_t ended[CALL_WARPS_MAX];
-	/* Clerk to gate: ticks after start, for the record. */
-	volatile uint32_t staged_ticks;
+	/* Clerk to gate: ticks after start, for the record; how far the block has come (P1), a hint
+	 * like what is posted of it: SYMM_BLOCK_PUSHED, _RESULTS, 0 before. */
+	volatile uint32_t staged_ticks, step;
 	/* The gate's own, here so that they need no stack where it gets stuck: ticks after start at
 	 * which a rank's header was seen, ARRIVAL_NONE before; ranks not there at the soft
 	 * deadline; the algorithm that was carried out. */

@@ -57,11 +57,13 @@ SYMM_INLINE bool fault_over(const struct symm_call &call, const struct block_wor
 	return elapsed(block) > call.last_ns;
 }
 
-/* The whole rank is to have staged before it is killed before its push. */
+/* The whole rank is to have staged, and to have said so, before it is killed after that. */
 SYMM_INLINE void fault_await_staged(const struct symm_call &call, const struct block_words &block)
 {
-	while (load_relaxed(call.steps) < block.turn && !fault_over(call, block))
-		pause_ns(500);
+	for (uint32_t b = 0; b < gridDim.x; b++)
+		while (SYMM_BLOCK_TURN(load_relaxed(&call.posts->block[b])) < block.turn &&
+		       !fault_over(call, block))
+			pause_ns(500);
 }
 
 /* Block 0 asks the host, by every warp that comes by: gate, clerk or workers; a question asked

@@ -375,7 +375,7 @@ SYMM_INLINE void pass_gate(const struct job &job, const struct turn &turn,
 		begin_record(job, turn, ALGORITHM_UNKNOWN, staged, view.missing);
 	if (threadIdx.x < SYMM_RANKS_MAX)
 		record->arrival[threadIdx.x] = view.arrival;
-	add_parts_before(job.comm.state, turn.turn, threadIdx.x);
+	add_parts_before(job.comm.state, turn.turn, 0, 1, threadIdx.x);
 }
 
 /* The turn two after an abandoned one is the only one in which leftovers are known of: a call on
@@ -561,7 +561,7 @@ static __global__ void __launch_bounds__(PARKED_THREADS, 1)
 			ARRIVAL_NONE;
 	__syncthreads();
 	if (threadIdx.x / 32 == 1)
-		add_parts_before(job.comm.state, turn.turn, threadIdx.x % 32);
+		add_parts_before(job.comm.state, turn.turn, 0, 1, threadIdx.x % 32);
 	if (threadIdx.x == 0)
 		park(job, turn, block_staged + turn.parity * SYMM_BLOCKS_MAX);
 }

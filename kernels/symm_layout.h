@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory that the symm path's kernels share with peers, with later kernels of the same rank and
- * with the host: plain C, read by the kernels (CUDA C) and by the runtime (C11). docs/cuda-path.md tells
- * how it is used; the numbers of rules (P1, R5, ...) are those of docs/protocol.md.
+ * with the host: plain C, read by the kernels (CUDA C) and by the runtime (C11). docs/cuda-path.md
+ * tells how it is used; the numbers of rules (P1, R5, ...) are those of docs/protocol.md.
  *
  *   region (device memory, all ranks' mapped in rank order at one stride)
  *     head      headers by parity, block, sender; block words of staging; self-test lines
@@ -44,8 +44,8 @@ SYMM_BOTH_SIDES uint64_t symm_mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* M1: `base` is the hash of (count, dtype, op), call_signature_base() of the runtime; pass and place
- * come in last, since on a device only the kernel knows them. */
+/* M1: `base` is the hash of (count, dtype, op), call_signature_base() of the runtime; pass and
+ * place come in last, since on a device only the kernel knows them. */
 SYMM_BOTH_SIDES uint32_t symm_signature(uint64_t base, uint64_t pass, uint32_t index)
 {
 	uint64_t hash = symm_mix(symm_mix(base, pass), index);
@@ -55,26 +55,35 @@ SYMM_BOTH_SIDES uint32_t symm_signature(uint64_t base, uint64_t pass, uint32_t i
 
 /* ---- block words: what one block says of one turn -------------------------------------------- */
 
-/* turn << 10 | (blocks of the grid - 1) << 2 | state. A word of a block only grows. */
-enum symm_block_state { SYMM_BLOCK_STAGED = 0, SYMM_BLOCK_DONE = 1, SYMM_BLOCK_ABANDONED = 2 };
+/* How far a block has come: the steps of P1, then how it left. A block may skip steps. */
+enum symm_block_state {
+	SYMM_BLOCK_STAGED = 0,	 /* its part of the input stands whole in the retained copy */
+	SYMM_BLOCK_PUSHED = 1,	 /* and has been sent to all peers */
+	SYMM_BLOCK_RESULTS = 2,	 /* two-shot: its results too, or never will be */
+	SYMM_BLOCK_DONE = 3,	 /* left, its part of the output is written */
+	SYMM_BLOCK_ABANDONED = 4 /* left without (R2) */
+};
 
+/* turn << 11 | (blocks of the grid - 1) << 3 | state. A word of a block only grows. */
 #define SYMM_BLOCK_WORD(turn, blocks, state)                                                       \
-	((uint64_t)(turn) << 10 | (uint64_t)((blocks)-1) << 2 | (uint64_t)(state))
-#define SYMM_BLOCK_TURN(word)	((uint64_t)(word) >> 10)
-#define SYMM_BLOCK_BLOCKS(word) ((uint32_t)((word) >> 2 & 0xff) + 1)
-#define SYMM_BLOCK_STATE(word)	((uint32_t)((word)&3))
+	((uint64_t)(turn) << 11 | (uint64_t)((blocks)-1) << 3 | (uint64_t)(state))
+#define SYMM_BLOCK_TURN(word)	((uint64_t)(word) >> 11)
+#define SYMM_BLOCK_BLOCKS(word) ((uint32_t)((word) >> 3 & 0xff) + 1)
+#define SYMM_BLOCK_STATE(word)	((uint32_t)((word)&7))
 
 /* ---- region ---------------------------------------------------------------------------------- */
 
 /* Offsets in one rank's stride, bytes; the same on every rank; none depends on a call's size. */
 struct symm_layout {
-	uint64_t stride;	  /* from one rank's region to the next */
-	uint64_t headers;	  /* uint64_t [2][SYMM_BLOCKS_MAX][SYMM_RANKS_MAX]: flag << 32 | signature */
-	uint64_t block_staged;	  /* uint64_t [2][SYMM_BLOCKS_MAX]: block words, for P3 */
-	uint64_t results_ready;	  /* uint64_t [2][SYMM_BLOCKS_MAX][SYMM_RANKS_MAX]: flags of pull variants */
-	uint64_t selftest;	  /* SYMM_SELFTEST_BYTES for each writer */
-	uint64_t probe;		  /* uint64_t [SYMM_RANKS_MAX]: round of the breaker's probe, by writer */
-	uint64_t packets;	  /* 16-byte packets of 8 data bytes */
+	uint64_t stride; /* from one rank's region to the next */
+	uint64_t
+		headers; /* uint64_t [2][SYMM_BLOCKS_MAX][SYMM_RANKS_MAX]: flag << 32 | signature */
+	uint64_t block_staged;	/* uint64_t [2][SYMM_BLOCKS_MAX]: block words, for P3 */
+	uint64_t results_ready; /* uint64_t [2][SYMM_BLOCKS_MAX][SYMM_RANKS_MAX]: flags of pull
+				   variants */
+	uint64_t selftest;	/* SYMM_SELFTEST_BYTES for each writer */
+	uint64_t probe;	  /* uint64_t [SYMM_RANKS_MAX]: round of the breaker's probe, by writer */
+	uint64_t packets; /* 16-byte packets of 8 data bytes */
 	uint64_t packets_bytes;	  /* largest call in packets, bytes of data */
 	uint64_t wire;		  /* one-shot, 16 data bytes a packet */
 	uint64_t wire_bytes;	  /* largest call one-shot on the full wire */
@@ -86,7 +95,8 @@ struct symm_layout {
 
 #define SYMM_SELFTEST_BYTES 4096u
 
-/* Lays a region out. packets_bytes and wire_bytes are chosen here from nranks. symm_bytes is rounded up. */
+/* Lays a region out. packets_bytes and wire_bytes are chosen here from nranks. symm_bytes is
+ * rounded up. */
 void symm_layout_make(uint32_t nranks, uint64_t symm_bytes, struct symm_layout *ret_layout);
 
 /* ---- state: device memory of the rank -------------------------------------------------------- */
@@ -94,11 +104,11 @@ void symm_layout_make(uint32_t nranks, uint64_t symm_bytes, struct symm_layout *
 /* What a block knows at entry: written by the kernel before, for every block of any grid (a block
  * that takes part writes lines b, b + grid, ...), so that no counter needs an atomic. */
 struct symm_line {
-	uint64_t turn; /* last turn taken */
-	uint64_t seq;  /* last call taken */
-	uint64_t pass; /* last pass begun */
+	uint64_t turn;	/* last turn taken */
+	uint64_t seq;	/* last call taken */
+	uint64_t pass;	/* last pass begun */
 	uint32_t index; /* place of the next call in the open pass */
-	uint32_t open; /* 1: a pass is open */
+	uint32_t open;	/* 1: a pass is open */
 };
 
 /* Nor is this + 2 a turn. */
@@ -108,13 +118,14 @@ struct symm_line {
 struct symm_mode {
 	/* By parity: a turn that some rank has abandoned (SYMM_NO_TURN: none so far); its full-wire
 	 * slots may hold leftovers. The
-	 * turn two later is pulled, with results by flags, on every rank, and each rank clears its own
-	 * slots in it once all headers are there. Written by the watcher before its part in that
-	 * turn's rescue, so that every rank has it before anyone can begin two turns later. */
+	 * turn two later is pulled, with results by flags, on every rank, and each rank clears its
+	 * own slots in it once all headers are there. Written by the watcher before its part in
+	 * that turn's rescue, so that every rank has it before anyone can begin two turns later. */
 	uint64_t dirty[2];
 	uint64_t hasty; /* 1: the breaker is open: ask for the rescue at once instead of at the soft
 			   deadline */
-	uint64_t failed; /* V6: turn that ended without a result here; sticky. Written by kernels. */
+	uint64_t
+		failed; /* V6: turn that ended without a result here; sticky. Written by kernels. */
 };
 
 /* A call as the device ring keeps it. Times in ticks of the GPU clock, see symm_clock. */
@@ -122,22 +133,23 @@ struct symm_record {
 	uint64_t turn; /* written first and last: both ends must agree */
 	uint64_t seq, pass, count;
 	uint64_t last_turn;
-	uint64_t start; /* ticks */
+	uint64_t start;		   /* ticks */
 	uint32_t staged, duration; /* ticks after start */
 	uint32_t index;
 	uint32_t signature;
 	uint16_t flags; /* enum call_flag: in place, graph */
 	uint8_t dtype, op, path, algorithm;
 	uint16_t blocks;
-	uint64_t missing;		      /* ranks not arrived at the soft deadline */
-	uint32_t arrival[SYMM_RANKS_MAX];     /* ticks after start; UINT32_MAX: not seen */
+	uint64_t missing;		  /* ranks not arrived at the soft deadline */
+	uint32_t arrival[SYMM_RANKS_MAX]; /* ticks after start; UINT32_MAX: not seen */
 	uint8_t reserved[104];
 	uint64_t turn_again;
 };
 
 #define SYMM_RING_RECORDS 16384u /* a power of two; by turn */
 
-/* A turn's digest in parts, by block and worker warp; by parity of the turn. See digest_parts.cuh. */
+/* A turn's digest in parts, by block and worker warp; by parity of the turn. See digest_parts.cuh.
+ */
 #define SYMM_WARPS_MAX 16
 struct symm_parts {
 	uint64_t turn; /* whose parts these are */
@@ -150,28 +162,28 @@ struct symm_state {
 	struct symm_line line[SYMM_BLOCKS_MAX];
 	struct symm_mode mode;
 	struct symm_parts parts[2];
-	uint32_t staged_blocks[2];  /* by parity: blocks that have staged; reset by the last one */
-	uint32_t results_blocks[2]; /* likewise for results */
-	uint32_t pushed_blocks[2];  /* likewise for pushes, in turns with a fault before the push */
-	uint64_t stuck_owner;	    /* turn << 10 | block + 1 that speaks for the stuck kernel; 0: none */
-	uint64_t holder;	    /* turn whose holder (the block that waits for the release) is chosen */
+	uint64_t stuck_owner; /* turn << 10 | block + 1 that speaks for the stuck kernel; 0: none */
+	uint64_t holder; /* turn whose holder (the block that waits for the release) is chosen */
 	uint64_t scratch[4];
 	/* By turn: sum of the output's words; stands once a later turn is done. */
 	uint64_t digest[SYMM_RING_RECORDS];
 	struct symm_record ring[SYMM_RING_RECORDS];
 };
 
-/* ---- posts and orders: host memory, mapped ---------------------------------------------------- */
+/* ---- posts and orders: host memory, mapped ----------------------------------------------------
+ */
 
 /* What kernels tell the host, by relaxed system-scope stores. One writer each. Hints, never proof
  * of data (P2). */
 struct symm_posts {
-	uint64_t block[SYMM_BLOCKS_MAX]; /* block words: DONE or ABANDONED */
+	/* Block words. DONE or ABANDONED as a block leaves; how far it has come before that only
+	 * where it waits for long (P1). */
+	uint64_t block[SYMM_BLOCKS_MAX];
 	/* By the block that owns `stuck_owner`: turn << 3 | phase (enum wait_phase: 1 inputs, 2
 	 * results, 4 gather), and ranks missing. One 16-byte store. */
 	uint64_t stuck, missing;
-	uint64_t mismatch;    /* turn << 8 | rank whose header differs */
-	uint64_t gave_up;     /* turn that a kernel left by its own last deadline: nobody answered */
+	uint64_t mismatch; /* turn << 8 | rank whose header differs */
+	uint64_t gave_up;  /* turn that a kernel left by its own last deadline: nobody answered */
 	uint64_t fault_asked; /* turn << 8 | fault point: act, then say so in `fault_done` */
 	uint64_t pass_begun;  /* passes begun and ended, as the marks were carried out */
 	/* The last ticket given to a launch that has been reached, and the turn with which it ends:
@@ -179,23 +191,25 @@ struct symm_posts {
 	 * once that turn is done (device_ended()). A mark's turn is the last before it. */
 	uint64_t ticket, ticket_turn;
 	uint64_t pass_ended;
-	uint64_t pass_first_seq, pass_last_seq, pass_last_turn; /* of pass_ended; stored before it */
-	uint64_t gate[2]; /* by parity: flag << 32 | signature of a call on the NCCL path */
+	uint64_t pass_first_seq, pass_last_seq,
+		pass_last_turn;	 /* of pass_ended; stored before it */
+	uint64_t gate[2];	 /* by parity: flag << 32 | signature of a call on the NCCL path */
 	uint64_t calibration[2]; /* round, ticks: one 16-byte store; see symm_launch_calibrate() */
 	/* Where the output of the stuck turn begins (symm_launch.recv), and that turn: one 16-byte
 	 * store by each new owner of `stuck_owner`, then a system-scope fence, then its first
 	 * `stuck`. A rescue writes there, so here the order counts: contract [POSTS]. */
 	uint64_t output, output_turn;
-	uint64_t pass_failed; /* 1: an end mark was reached in a communicator that has failed (V6) */
+	uint64_t
+		pass_failed; /* 1: an end mark was reached in a communicator that has failed (V6) */
 	uint64_t spare[5];
 };
 
 /* What the watcher tells a kernel that is stuck; never read by one that is on time. */
 struct symm_orders {
-	uint64_t abandon;    /* turn to be left to the watcher (R2) */
-	uint64_t fail_from;  /* turns from here on have failed: leave without a result; 0: none */
-	uint64_t released;   /* turn << 1 | 1: output written; turn << 1: no result */
-	uint64_t fault_done; /* answers `fault_asked` */
+	uint64_t abandon;     /* turn to be left to the watcher (R2) */
+	uint64_t fail_from;   /* turns from here on have failed: leave without a result; 0: none */
+	uint64_t released;    /* turn << 1 | 1: output written; turn << 1: no result */
+	uint64_t fault_done;  /* answers `fault_asked` */
 	uint64_t calibration; /* round */
 	uint64_t reserved[3];
 };

@@ -712,8 +712,8 @@ static bool not_needed(const struct belay_comm *comm)
 	if (comm->device) {
 		if (!device_idle(comm))
 			return false;
-		/* [PROGRESS] (2): own kernels stage; the host has not counted those of graphs. */
-		last = atomic_load_explicit(&comm->own->staged, memory_order_acquire);
+		/* Own kernels stage; the host has not counted those of graphs. */
+		last = device_staged(comm);
 	}
 	comm_read_progress(comm, &progress);
 	for (unsigned r = 0; r < comm->nranks; r++)

@@ -20,6 +20,11 @@
  * abandoned is not, until a later one is: its holder posts `done`. 0: none. */
 uint64_t block_words_done(const uint64_t words[SYMM_BLOCKS_MAX]);
 
+/* The highest turn of which every block has come as far as `step`, or has left. Blocks that are on
+ * time post no step but that they are done, so this is old by as long as they wait without a post
+ * (GATE_QUIET_NS in kernels/). 0: none. */
+uint64_t block_words_reached(const uint64_t words[SYMM_BLOCKS_MAX], enum symm_block_state step);
+
 enum grid_state {
 	GRID_RUNNING = 0,   /* a block has not left the turn; or the kernel has not begun */
 	GRID_DONE = 1,	    /* all have left, with their output written */

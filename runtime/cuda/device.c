@@ -374,7 +374,7 @@ static bool is_in_turn(const struct belay_comm *comm)
 {
 	const struct symm_posts *posts = &comm->control.device[comm->rank].posts;
 	uint64_t ended = SYMM_BLOCK_TURN(post_load(&posts->block[0]));
-	uint64_t staged = atomic_load_explicit(&comm->own->staged, memory_order_acquire);
+	uint64_t staged = device_staged(comm);
 
 	return (staged > ended ? staged : ended) > device_done(comm, comm->rank);
 }
@@ -401,11 +401,9 @@ static bool wait_for_launches(const struct belay_comm *comm, uint64_t wait_ns)
 	return true;
 }
 
-/* Relaxed: own kernels' word, and only whether it has ever moved. */
 static bool any_launched(const struct belay_comm *comm)
 {
-	return comm->device->tickets != 0 ||
-	       atomic_load_explicit(&comm->own->staged, memory_order_relaxed) >= comm->first_seq;
+	return comm->device->tickets != 0 || device_staged(comm) >= comm->first_seq;
 }
 
 /* Belay's own streams have nothing left to do, and the context works. */

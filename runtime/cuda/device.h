@@ -166,6 +166,9 @@ int device_write_output(struct belay_comm *comm, void *output, size_t offset, co
  * Any thread. */
 uint64_t device_done(const struct belay_comm *comm, unsigned rank);
 
+/* The last turn that this rank has staged, as far as its kernels have told. */
+uint64_t device_staged(const struct belay_comm *comm);
+
 /* A CUDA call failed for good: complains (verdict gpu_fault naming this rank). Any thread. The
  * first one's text, "WHAT: CALL: its code in words (code)", is kept for the verdict:
  * device_fault_text(). */

@@ -58,6 +58,11 @@ uint64_t device_done(const struct belay_comm *comm, unsigned rank)
 	return control_view_done(&comm->control, rank);
 }
 
+uint64_t device_staged(const struct belay_comm *comm)
+{
+	return control_view_staged(&comm->control, comm->rank);
+}
+
 void device_fail_from(struct belay_comm *comm, uint64_t turn)
 {
 	struct symm_orders *orders = own_orders(comm);
@@ -74,7 +79,7 @@ void device_fail_from(struct belay_comm *comm, uint64_t turn)
  * (rescue.c). */
 static const struct control_call *description(const struct belay_comm *comm, uint64_t turn)
 {
-	uint64_t staged = atomic_load_explicit(&comm->own->staged, memory_order_acquire);
+	uint64_t staged = device_staged(comm);
 
 	return staged == turn || staged == turn + 1 ? &comm->own->call[turn & 1] : NULL;
 }
@@ -261,7 +266,7 @@ static void build_view(struct belay_comm *comm, struct stuck_view *view)
 /* The turn that is under way; 0: none, as far as has been posted. */
 static uint64_t turn_in_flight(const struct belay_comm *comm)
 {
-	uint64_t staged = atomic_load_explicit(&comm->own->staged, memory_order_acquire);
+	uint64_t staged = device_staged(comm);
 	uint64_t stuck = STUCK_TURN(post_load(&own_posts(comm)->stuck));
 	uint64_t turn = staged > stuck ? staged : stuck;
 

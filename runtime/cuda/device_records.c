@@ -305,9 +305,8 @@ void device_records_fail(struct belay_comm *comm, uint64_t turn, int status)
 	const struct control_call *call = &comm->own->call[turn & 1];
 	struct call_record *record;
 
-	/* [PROGRESS] (2): whether the description is of this turn. */
-	if (atomic_load_explicit(&comm->own->staged, memory_order_acquire) < turn ||
-	    own_done(comm) >= turn)
+	/* Whether the description is of this turn. */
+	if (device_staged(comm) < turn || own_done(comm) >= turn)
 		return;
 	record = trace_call_slot(comm->trace);
 	memset(record, 0, sizeof(*record));

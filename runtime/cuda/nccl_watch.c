@@ -19,8 +19,8 @@
 /* The own turn that is on NCCL and not done; 0: none. */
 static uint64_t open_turn(const struct belay_comm *comm)
 {
-	/* [PROGRESS] (2): the description of the turn is there. */
-	uint64_t turn = atomic_load_explicit(&comm->own->staged, memory_order_acquire);
+	/* The description of the turn is there. */
+	uint64_t turn = device_staged(comm);
 
 	if (turn <= device_done(comm, comm->rank) ||
 	    comm->own->call[turn & 1].path != BELAY_PATH_NCCL)

@@ -25,7 +25,8 @@ static void view_kernels(const struct control_segment *segment, unsigned rank,
 			 struct belay_rank_health *health)
 {
 	const struct control_rank *one = &segment->rank[rank];
-	uint64_t staged = shown(&one->staged), done = control_view_done(segment, rank);
+	uint64_t staged = control_view_staged(segment, rank);
+	uint64_t done = control_view_done(segment, rank);
 	const struct control_call *call = &one->call[(staged > done ? staged : done) & 1];
 
 	if (call->seq < health->seq)
@@ -45,6 +46,34 @@ uint64_t control_view_done(const struct control_segment *segment, unsigned rank)
 		return done;
 	by_blocks = block_words_done(segment->device[rank].posts.block);
 	return by_blocks > done ? by_blocks : done;
+}
+
+/* P1: what the rank's step word says and what its kernels' blocks say together. */
+static uint64_t reached(const struct control_segment *segment, unsigned rank,
+			const _Atomic uint64_t *word, enum symm_block_state step)
+{
+	/* [PROGRESS] (2). */
+	uint64_t turn = atomic_load_explicit(word, memory_order_acquire), by_blocks;
+
+	if (!segment->head->for_device || !segment->device)
+		return turn;
+	by_blocks = block_words_reached(segment->device[rank].posts.block, step);
+	return by_blocks > turn ? by_blocks : turn;
+}
+
+uint64_t control_view_staged(const struct control_segment *segment, unsigned rank)
+{
+	return reached(segment, rank, &segment->rank[rank].staged, SYMM_BLOCK_STAGED);
+}
+
+uint64_t control_view_pushed(const struct control_segment *segment, unsigned rank)
+{
+	return reached(segment, rank, &segment->rank[rank].pushed, SYMM_BLOCK_PUSHED);
+}
+
+uint64_t control_view_results(const struct control_segment *segment, unsigned rank)
+{
+	return reached(segment, rank, &segment->rank[rank].results, SYMM_BLOCK_RESULTS);
 }
 
 uint64_t control_view_pass(const struct control_segment *segment, unsigned rank)

@@ -16,6 +16,11 @@ void control_view_rank(const struct control_segment *segment, unsigned rank, uin
 /* The last turn that a rank is done with, by its step word and by what its kernels post. */
 uint64_t control_view_done(const struct control_segment *segment, unsigned rank);
 
+/* The last turns that a rank has staged, has pushed, whose results it has pushed: likewise. */
+uint64_t control_view_staged(const struct control_segment *segment, unsigned rank);
+uint64_t control_view_pushed(const struct control_segment *segment, unsigned rank);
+uint64_t control_view_results(const struct control_segment *segment, unsigned rank);
+
 /* The last pass that a rank has begun. */
 uint64_t control_view_pass(const struct control_segment *segment, unsigned rank);
 

@@ -5,6 +5,7 @@
 
 #include "runtime/communicator.h"
 #include "runtime/cuda/device.h"
+#include "runtime/group/control_view.h"
 #include "runtime/outcome/verdict.h"
 
 /* The dead mask first: what is read after it of a rank in it is final, but for what kernels of its
@@ -24,18 +25,15 @@ static uint64_t read_staged(const struct belay_comm *comm, unsigned r,
 
 	if (comm->device && progress->dead & rank_bit(r))
 		return atomic_load_explicit(&rank->left_whole, memory_order_acquire) - 1;
-	return atomic_load_explicit(&rank->staged, memory_order_acquire);
+	return control_view_staged(&comm->control, r);
 }
 
 /* [PROGRESS] (2), each. */
 static void read_steps(const struct belay_comm *comm, unsigned r, struct progress *progress)
 {
-	const struct control_rank *rank = &comm->control.rank[r];
-
-	progress->done[r] = comm->device ? device_done(comm, r)
-					 : atomic_load_explicit(&rank->done, memory_order_acquire);
-	progress->results[r] = atomic_load_explicit(&rank->results, memory_order_acquire);
-	progress->pushed[r] = atomic_load_explicit(&rank->pushed, memory_order_acquire);
+	progress->done[r] = control_view_done(&comm->control, r);
+	progress->results[r] = control_view_results(&comm->control, r);
+	progress->pushed[r] = control_view_pushed(&comm->control, r);
 	progress->staged[r] = read_staged(comm, r, progress);
 }
 

@@ -81,8 +81,7 @@ static enum belay_path path_at(const struct belay_comm *comm, unsigned place)
 static uint64_t own_seq(const struct belay_comm *comm)
 {
 	/* Relaxed: a label; on a device acquire, for the description. */
-	return comm->device ? device_calls_seq(comm, atomic_load_explicit(&comm->own->staged,
-									  memory_order_acquire))
+	return comm->device ? device_calls_seq(comm, device_staged(comm))
 			    : atomic_load_explicit(&comm->own->seq, memory_order_relaxed);
 }
 

@@ -260,7 +260,7 @@ static bool is_whole(struct belay_comm *comm, unsigned rank, uint64_t staged)
 static void examine(struct belay_comm *comm, unsigned rank)
 {
 	struct control_rank *dead = &comm->control.rank[rank];
-	uint64_t staged = atomic_load_explicit(&dead->staged, memory_order_acquire);
+	uint64_t staged = control_view_staged(&comm->control, rank);
 	uint64_t none = 0, answer;
 
 	if (atomic_load_explicit(&dead->left_whole, memory_order_acquire))

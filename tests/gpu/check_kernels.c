@@ -15,6 +15,7 @@
 
 #include "kernels/host_sum.h"
 #include "kernels/sum_types.h"
+#include "runtime/cuda/block_words.h"
 #include "tests/gpu/kernel_ranks.h"
 
 #define MB	    (UINT64_C(1) << 20)
@@ -317,14 +318,13 @@ static bool is_recorded(struct kernel_ranks *ranks, unsigned rank, const struct 
 	    record.seq == ranks->turn && record.count == trial->count &&
 	    record.blocks == trial->blocks && digest == want &&
 	    block == SYMM_BLOCK_WORD(ranks->turn, trial->blocks, SYMM_BLOCK_DONE) &&
-	    word_now(&words->steps[0]) == ranks->turn &&
-	    word_now(&words->steps[1]) == ranks->turn &&
+	    block_words_done(words->posts.block) == ranks->turn &&
 	    words->descriptions[ranks->turn % 2].count == trial->count)
 		return true;
 	printf("# rank %u, turn %" PRIu64 ", %s: record %" PRIu64 " .. %" PRIu64 ", digest %" PRIx64
 	       " instead of %" PRIx64 ", block word %" PRIx64 ", staged %" PRIu64 "\n",
 	       rank, ranks->turn, algorithm_name(trial->algorithm), record.turn, record.turn_again,
-	       digest, want, block, word_now(&words->steps[0]));
+	       digest, want, block, kernel_ranks_staged(ranks, rank));
 	return false;
 }
 

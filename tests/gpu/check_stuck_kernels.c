@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/sum_types.h"
+#include "runtime/cuda/block_words.h"
 #include "tests/gpu/kernel_ranks.h"
 
 #define LATE_NS	    UINT64_C(2000000)
@@ -40,18 +41,7 @@ static void soil(struct kernel_ranks *ranks, uint64_t turn)
 /* R2: has every block left, and one without its output? */
 static bool is_abandoned(const struct symm_posts *posts, uint64_t turn)
 {
-	uint64_t word = word_now(&posts->block[0]);
-	bool abandoned = false;
-
-	if (SYMM_BLOCK_TURN(word) != turn)
-		return false;
-	for (uint32_t b = 0, blocks = SYMM_BLOCK_BLOCKS(word); b < blocks; b++) {
-		word = word_now(&posts->block[b]);
-		if (SYMM_BLOCK_TURN(word) != turn)
-			return false;
-		abandoned |= SYMM_BLOCK_STATE(word) == SYMM_BLOCK_ABANDONED;
-	}
-	return abandoned;
+	return block_words_grid(posts->block, turn) == GRID_ABANDONED;
 }
 
 static void rescue(struct kernel_ranks *ranks, struct watchers *watchers, unsigned rank)
@@ -246,8 +236,8 @@ static bool later_calls_leave(struct kernel_ranks *ranks, const struct trial *tr
 	kernel_ranks_wait(ranks, NULL, NULL);
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		if (who >> r & 1 &&
-		    !say(word_now(&ranks->words[r].steps[0]) <= turn,
-			 "nothing is posted after failure", ranks, trial->algorithm))
+		    !say(kernel_ranks_staged(ranks, r) <= turn, "nothing is posted after failure",
+			 ranks, trial->algorithm))
 			return false;
 	return has_failed(ranks, trial, turn, who);
 }
@@ -391,7 +381,7 @@ static void answer_fault(struct kernel_ranks *ranks, void *context)
 
 	if (asked->asked || fault >> 8 != asked->turn)
 		return;
-	asked->staged = word_now(&words->steps[0]);
+	asked->staged = kernel_ranks_staged(ranks, LOSER);
 	asked->asked = fault;
 	word_set(&words->orders.fault_done, fault);
 }

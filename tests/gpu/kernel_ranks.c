@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/gpu/kernel_ranks.h"
+#include "runtime/cuda/block_words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -205,6 +206,11 @@ static bool all_are_idle(const struct kernel_ranks *ranks)
 	return true;
 }
 
+uint64_t kernel_ranks_staged(const struct kernel_ranks *ranks, unsigned rank)
+{
+	return block_words_reached(ranks->words[rank].posts.block, SYMM_BLOCK_STAGED);
+}
+
 static void tell_where(const struct kernel_ranks *ranks)
 {
 	for (unsigned r = 0; r < ranks->nranks; r++) {
@@ -215,7 +221,7 @@ static void tell_where(const struct kernel_ranks *ranks)
 		printf("# rank %u: %s, staged %" PRIu64 ", block 0: turn %" PRIu64
 		       " state %u of %u blocks, stuck in turn %" PRIu64
 		       " phase %u, missing 0x%" PRIx64 "\n",
-		       r, rank_is_idle(ranks, r) ? "idle" : "busy", word_now(&words->steps[0]),
+		       r, rank_is_idle(ranks, r) ? "idle" : "busy", kernel_ranks_staged(ranks, r),
 		       SYMM_BLOCK_TURN(block), SYMM_BLOCK_STATE(block), SYMM_BLOCK_BLOCKS(block),
 		       stuck >> 3, (unsigned)(stuck & 7), word_now(&words->posts.missing));
 	}

@@ -104,6 +104,9 @@ typedef void watcher_step(struct kernel_ranks *ranks, void *context);
 void kernel_ranks_wait(struct kernel_ranks *ranks, watcher_step *watcher, void *context);
 bool rank_is_idle(const struct kernel_ranks *ranks, unsigned rank);
 
+/* The last turn that the rank's kernels say is staged. */
+uint64_t kernel_ranks_staged(const struct kernel_ranks *ranks, unsigned rank);
+
 /* The result of a call by host_sum() into ranks->expected; its digest. */
 uint64_t kernel_ranks_expect(struct kernel_ranks *ranks, const struct trial *trial);
 

@@ -81,9 +81,9 @@ static double replay(struct kernel_ranks *ranks, cudaGraphExec_t *exec, cudaEven
 	ranks->turn += 2 * GRAPH_CALLS;
 	kernel_ranks_wait(ranks, NULL, NULL);
 	/* Kernels that have failed are fast. */
-	if (word_now(&ranks->words[0].steps[0]) != ranks->turn) {
+	if (kernel_ranks_staged(ranks, 0) != ranks->turn) {
 		printf("# %u ranks: the graph stopped in turn %" PRIu64 "\n", ranks->nranks,
-		       word_now(&ranks->words[0].steps[0]));
+		       kernel_ranks_staged(ranks, 0));
 		exit(1);
 	}
 	CUDA(cudaEventElapsedTime(&ms, event[0], event[1]));

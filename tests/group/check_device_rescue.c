@@ -236,8 +236,7 @@ static void await_staged(struct rank_seat *seat, uint64_t turn)
 {
 	uint64_t until = rank_now_ns() + 20 * NS_PER_S;
 
-	while (atomic_load_explicit(&seat->comm->own->staged, memory_order_acquire) < turn &&
-	       rank_now_ns() < until)
+	while (device_staged(seat->comm) < turn && rank_now_ns() < until)
 		(void)poll(NULL, 0, 1);
 }
 

@@ -87,6 +87,13 @@ template <class T> static inline T __shfl_xor_sync(uint32_t, T mine, uint32_t ma
 {
 	return (T)played_collect(PLAYED_SHUFFLE, (uint64_t)mine)[played_thread() % 32 ^ mask];
 }
+
+static inline uint64_t warp_sum(uint64_t value)
+{
+	for (uint32_t lanes = 16; lanes > 0; lanes /= 2)
+		value += __shfl_xor_sync(UINT32_MAX, value, lanes);
+	return value;
+}
 static inline uint32_t __reduce_add_sync(uint32_t, uint32_t mine)
 {
 	const uint64_t *values = played_collect(PLAYED_ADD, mine);

@@ -294,8 +294,6 @@ void played_ranks::check_last_turn(void)
 				note("a line is not of the last turn", last, r);
 		if (m.posts->ticket != last)
 			note("the ticket was not posted", last, r);
-		if (m.steps[0] != last || m.steps[1] != last)
-			note("staged and pushed were not posted", last, r);
 	}
 }
 
@@ -330,11 +328,15 @@ bool played_watchers::is_stuck(void) const
 	return false;
 }
 
+/* By what blocks post while they wait. */
 bool played_watchers::all_staged(void) const
 {
+	const struct turn &t = ranks->turns[hit - ranks->first];
+
 	for (const auto &m : ranks->rank)
-		if (m->steps[0] < hit)
-			return false;
+		for (uint32_t b = 0; b < t.blocks; b++)
+			if (SYMM_BLOCK_TURN(m->posts->block[b]) < hit)
+				return false;
 	return true;
 }
 
@@ -348,7 +350,8 @@ bool played_watchers::has_left(uint32_t r, bool *ret_abandoned) const
 	for (uint32_t b = 0; b < t.blocks; b++) {
 		uint64_t word = posts.block[b];
 
-		if (SYMM_BLOCK_TURN(word) < hit)
+		if (SYMM_BLOCK_TURN(word) < hit ||
+		    (SYMM_BLOCK_TURN(word) == hit && SYMM_BLOCK_STATE(word) < SYMM_BLOCK_DONE))
 			return false;
 		if (SYMM_BLOCK_TURN(word) == hit && SYMM_BLOCK_STATE(word) == SYMM_BLOCK_ABANDONED)
 			*ret_abandoned = true;
@@ -412,7 +415,8 @@ void played_watchers::look(void)
 		if (ranks->rank[r]->orders->abandon != hit && played_random(50) == 0)
 			ranks->rank[r]->orders->abandon = hit;
 		for (uint32_t b = 0; b < SYMM_BLOCKS_MAX && !any_left; b++)
-			any_left = ranks->rank[r]->posts->block[b] % 4 == SYMM_BLOCK_ABANDONED &&
+			any_left = SYMM_BLOCK_STATE(ranks->rank[r]->posts->block[b]) ==
+					   SYMM_BLOCK_ABANDONED &&
 				   SYMM_BLOCK_TURN(ranks->rank[r]->posts->block[b]) == hit;
 	}
 	all_marked = std::count(marked.begin(), marked.end(), true) == (long)ranks->nranks;

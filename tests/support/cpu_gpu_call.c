@@ -19,6 +19,9 @@
 enum { PHASE_INPUTS = 1, PHASE_RESULTS = 2, PHASE_GATHER = 4 };
 enum { STEP_STAGED, STEP_PUSHED, STEP_RESULTS, STEP_DONE };
 
+/* As GATE_QUIET_NS of the kernels. */
+enum { QUIET_NS = 16000 };
+
 /* A kernel's clock steps in ns, from an origin of its own. */
 static uint64_t ticks_since(uint64_t start)
 {
@@ -120,6 +123,17 @@ static void look_for_faults(struct turn_run *run, uint64_t seq)
 	}
 }
 
+/* By what its blocks have posted. */
+static bool whole_turn_is_staged(struct turn_run *run, uint64_t turn)
+{
+	const struct symm_posts *posts = run->arguments->comm.posts;
+
+	for (uint32_t b = 0; b < blocks_of(run); b++)
+		if (SYMM_BLOCK_TURN(load_word(&posts->block[b])) < turn)
+			return false;
+	return true;
+}
+
 /* Block 0 acts, the others go on. False: not over yet. */
 static bool fault_is_over(struct turn_run *run, const struct block *block, uint32_t at)
 {
@@ -132,7 +146,7 @@ static bool fault_is_over(struct turn_run *run, const struct block *block, uint3
 	/* The whole rank is to have staged before it is killed at a later step, as in the kernels.
 	 */
 	if (run->arguments->kind == TURN_CALL && fault->act->kind == SYMM_FAULT_ASK &&
-	    at > SYMM_AT_STAGE && load_word(&comm->steps[STEP_STAGED]) < block->at.turn)
+	    at > SYMM_AT_STAGE && !whole_turn_is_staged(run, block->at.turn))
 		return false;
 	if (!fault->since) {
 		fault->since = cpu_gpu_ticks();
@@ -244,14 +258,6 @@ static bool step_workers(struct turn_run *run, struct block *block)
 
 /* ---- clerk ---------------------------------------------------------------------------------- */
 
-static bool is_last_block(struct turn_run *run, uint32_t *counter)
-{
-	if (__atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL) != blocks_of(run))
-		return false;
-	__atomic_store_n(counter, 0, __ATOMIC_RELAXED);
-	return true;
-}
-
 static void describe(const struct turn_run *run, const struct block *block)
 {
 	const struct symm_launch *launch = &run->arguments->launch;
@@ -275,7 +281,16 @@ static void post_step(const struct turn_run *run, const struct block *block, uns
 	store_word(&run->arguments->comm.steps[step], block->at.turn);
 }
 
-static void count_staged(struct turn_run *run, struct block *block)
+static void post_block(const struct turn_run *run, const struct block *block,
+		       enum symm_block_state state)
+{
+	store_word(&run->arguments->comm.posts->block[block->b],
+		   SYMM_BLOCK_WORD(block->at.turn, blocks_of(run), state));
+}
+
+/* P3. How far the block has come is posted at once in turns that park or are split, else by
+ * tell_step(). */
+static void vouch_for_retained(struct turn_run *run, struct block *block)
 {
 	const struct symm_comm *comm = &run->arguments->comm;
 	unsigned parity = block->at.parity;
@@ -286,12 +301,14 @@ static void count_staged(struct turn_run *run, struct block *block)
 		   SYMM_BLOCK_WORD(block->at.turn, blocks_of(run), SYMM_BLOCK_STAGED));
 	block->staged_ticks = ticks_32(block->start);
 	block->counted = true;
-	if (!is_last_block(run, &comm->state->staged_blocks[parity]))
-		return;
-	describe(run, block);
-	post_step(run, block, STEP_STAGED);
-	if (!pushes_later(run))
+	if (run->arguments->kind == TURN_PARKED) {
+		post_step(run, block, STEP_STAGED);
 		post_step(run, block, STEP_PUSHED);
+	} else if (pushes_later(run)) {
+		post_block(run, block, SYMM_BLOCK_STAGED);
+	} else {
+		block->step = SYMM_BLOCK_PUSHED;
+	}
 }
 
 static bool step_clerk(struct turn_run *run, struct block *block)
@@ -300,7 +317,9 @@ static bool step_clerk(struct turn_run *run, struct block *block)
 	case CLERK_STAGED:
 		if (!block->staged)
 			return false;
-		count_staged(run, block);
+		if (block->b == 0)
+			describe(run, block);
+		vouch_for_retained(run, block);
 		block->clerk = two_shot(block->algorithm) && run->arguments->kind == TURN_CALL
 				       ? CLERK_RESULTS
 				       : CLERK_ENDED;
@@ -310,9 +329,7 @@ static bool step_clerk(struct turn_run *run, struct block *block)
 	case CLERK_RESULTS:
 		if (!block->results)
 			return false;
-		if (is_last_block(run,
-				  &run->arguments->comm.state->results_blocks[block->at.parity]))
-			post_step(run, block, STEP_RESULTS);
+		block->step = SYMM_BLOCK_RESULTS;
 		block->clerk = CLERK_ENDED;
 		return true;
 	default:
@@ -462,13 +479,6 @@ static void keep_books(struct turn_run *run, const struct block *block)
 		return;
 	store_word(&run->arguments->comm.state->digest[next], 0);
 	write_record(run, block, block->at.turn);
-}
-
-static void post_block(const struct turn_run *run, const struct block *block,
-		       enum symm_block_state state)
-{
-	store_word(&run->arguments->comm.posts->block[block->b],
-		   SYMM_BLOCK_WORD(block->at.turn, blocks_of(run), state));
 }
 
 /* The end of a block that has its result. */
@@ -652,6 +662,16 @@ static void close_gate(struct turn_run *run, struct block *block)
 	end_gate(run, block);
 }
 
+/* P1: like a kernel's gate, only where it waits. */
+static void tell_step(struct turn_run *run, struct block *block)
+{
+	if (run->arguments->kind != TURN_CALL || block->step <= block->told ||
+	    (!block->late && ticks_since(block->start) < QUIET_NS))
+		return;
+	post_block(run, block, block->step);
+	block->told = block->step;
+}
+
 static bool poll_headers(struct turn_run *run, struct block *block)
 {
 	bool moved = run->arguments->kind != TURN_PARKED && look_at_headers(run, block);
@@ -664,6 +684,7 @@ static bool poll_headers(struct turn_run *run, struct block *block)
 		end_gate(run, block);
 		return true;
 	}
+	tell_step(run, block);
 	if (is_late(run, block))
 		moved |= wait_too_long(run, block);
 	return moved;
@@ -729,8 +750,10 @@ static bool step_gate(struct turn_run *run, struct block *block)
 		if (!may_send_headers(run, block))
 			return is_late(run, block) && wait_too_long(run, block);
 		send_headers(run, block);
-		if (block->b == 0 && (pushes_later(run) || run->arguments->kind == TURN_GATE))
+		if (run->arguments->kind == TURN_GATE)
 			post_step(run, block, STEP_PUSHED);
+		else if (pushes_later(run))
+			block->step = SYMM_BLOCK_PUSHED;
 		block->gate = GATE_POLL;
 		return true;
 	case GATE_POLL:

@@ -52,12 +52,13 @@ struct block {
 	bool clears;	   /* the slots of this parity may hold leftovers */
 	uint64_t start;	   /* ticks */
 	/* What the roles tell each other. */
-	bool leave;	 /* gate to workers */
-	bool verified;	 /* gate to workers: all headers are here and equal */
-	bool staged;	 /* workers to clerk and gate: barrier 1 */
-	bool results;	 /* workers to clerk: all results of this block are pushed */
-	bool counted;	 /* clerk to workers: what has been staged is counted */
-	uint64_t polled; /* workers to gate: ranks whose data is not here */
+	bool leave;	     /* gate to workers */
+	bool verified;	     /* gate to workers: all headers are here and equal */
+	bool staged;	     /* workers to clerk and gate: barrier 1 */
+	bool results;	     /* workers to clerk: all results of this block are pushed */
+	bool counted;	     /* clerk to workers: what has been staged is vouched for */
+	uint32_t step, told; /* clerk to gate: how far it has come; what of it is posted */
+	uint64_t polled;     /* workers to gate: ranks whose data is not here */
 	/* Workers. */
 	enum worker_step work;
 	uint32_t slice;

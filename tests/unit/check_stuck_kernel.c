@@ -101,6 +101,10 @@ static void leave(unsigned b, enum symm_block_state state)
 /* What the gate warp does while data is missing. */
 static void wait_on(unsigned b)
 {
+	uint64_t step = SYMM_BLOCK_WORD(w.turn, w.blocks, random_below(SYMM_BLOCK_DONE));
+
+	if (step > w.posts.block[b])
+		w.posts.block[b] = step;
 	if (w.owner < 0) {
 		w.owner = (int)b;
 		w.posts.output = 1000 + w.turn;
