@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# trace-analyze is ended by signals, and by full disks, in good order; progress is shown where it is wanted.
+# trace-analyze is ended by signals in good order; progress is shown where it is wanted.
 . "$top_srcdir/tests/support/tap.sh"
 tap_folder
 . "$top_srcdir/tests/support/command.sh"
@@ -67,35 +67,6 @@ ignored()
 	[ $status = 0 ] && [ "$(wc -l <"$tap_dir/rest")" = $((80 * 122 * 2)) ]
 }
 tap_is "a signal that was ignored from the start stays so" ignored
-
-mkdir "$tap_dir/place"
-echo before >"$tap_dir/place/rows.csv"
-chmod 640 "$tap_dir/place/rows.csv"
-# Blocks of 512 bytes or of 1024: both are far too few.
-full_disk()
-{
-	(
-		trap '' XFSZ
-		ulimit -f 100
-		ends 4 "$analyze" export --to=csv --output="$tap_dir/place/rows.csv" "$logs"
-	) && [ "$(cat "$tap_dir/place/rows.csv")" = before ] && [ "$(ls -A "$tap_dir/place")" = rows.csv ] &&
-		[ "$(wc -l <"$tap_dir/err")" = 1 ] && grep -q "cannot write '*$tap_dir/place/rows.csv" "$tap_dir/err"
-}
-tap_is "a full disk leaves the file that was there before, and nothing beside it" full_disk
-replaced()
-{
-	ln -s rows.csv "$tap_dir/place/link"
-	ends 0 "$analyze" export --to=csv --output="$tap_dir/place/link" "$logs" && [ -L "$tap_dir/place/link" ] &&
-		[ "$(wc -l <"$tap_dir/place/rows.csv")" = $((80 * 122 * 2 + 1)) ] &&
-		[ "$(stat -c %a "$tap_dir/place/rows.csv")" = 640 ] && [ "$(ls -A "$tap_dir/place" | wc -l)" = 2 ]
-}
-tap_is "--output replaces a file with its permissions, through a link" replaced
-new_file()
-{
-	(umask 027 && ends 0 "$analyze" --output="$tap_dir/place/new" "$logs") && [ "$(stat -c %a "$tap_dir/place/new")" = 640 ]
-}
-tap_is "--output makes a file as any program does" new_file
-tap_is "--output may be a device" ends 0 "$analyze" --output=/dev/null "$logs"
 
 # stalled ARGUMENTS...: the run takes more than a second, as its reader is slow.
 stalled()
