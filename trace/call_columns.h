@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The content of a block: its records turned into columns of small numbers, each column cut into
- * planes of bytes, and back. docs/call-log-format.md, "Columns", says the same in words. Pure, and
- * exact for every record.
+ * planes of bytes; column_decoder.h is the way back. docs/call-log-format.md, "Columns", says the
+ * same in words. Pure, and exact for every record.
  */
 #ifndef BELAY_TRACE_CALL_COLUMNS_H
 #define BELAY_TRACE_CALL_COLUMNS_H
@@ -18,7 +18,7 @@
 #define COLUMN_FIELDS_MAX   24u /* columns of one kind of block, without the arrivals */
 #define COLUMN_CUTS_MAX	    ((COLUMN_FIELDS_MAX + COLUMN_RANKS_MAX) * 8u)
 
-/* What encoding and decoding work in, for one thread; about 160 KB, not initialised by anyone. */
+/* What encoding works in, for one thread; about 160 KB, not initialised by anyone. */
 struct column_work {
 	uint64_t values[CALL_LOG_BLOCK_RECORDS];
 	uint64_t surprise[CALL_LOG_BLOCK_RECORDS]; /* sum of a row's arrivals against their means */
@@ -55,14 +55,5 @@ void call_columns_encode(struct column_work *work, const struct column_rows *row
 			 struct column_content *content);
 void event_columns_encode(struct column_work *work, const struct column_rows *rows,
 			  struct column_content *content);
-
-/*
- * Decode a content into `count` rows of an array, 1 .. CALL_LOG_BLOCK_RECORDS. Return 0, or -1 when
- * it is not such content; the rows then hold anything.
- */
-int call_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes,
-			size_t count, uint32_t nranks, uint32_t tick_shift, void *rows);
-int event_columns_decode(struct column_work *work, const unsigned char *content, size_t bytes,
-			 size_t count, void *rows);
 
 #endif /* BELAY_TRACE_CALL_COLUMNS_H */

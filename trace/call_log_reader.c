@@ -18,6 +18,7 @@
 #include "runtime/belay.h"
 #include "trace/call_columns.h"
 #include "trace/call_log_format.h"
+#include "trace/column_decoder.h"
 
 #define DAMAGE_MAX 1024u
 #define SCAN_BYTES 65536u
@@ -49,7 +50,9 @@ struct call_log_reader {
 	struct call_log_damage *damage;
 	size_t ndamage;
 	unsigned char scan[SCAN_BYTES];
-	struct column_work work;
+	/* The block at hand: rows of this kind may be left in it. */
+	enum call_log_kind kind; /* CALL_LOG_END: none are */
+	struct column_decoder decoder;
 };
 
 /* Reads until `size` bytes or the end. Returns the bytes read; an error counts as an end. */
@@ -238,17 +241,18 @@ static int decompress(struct call_log_reader *reader, const struct call_log_head
 		       : -1;
 }
 
-static int decode_rows(struct call_log_reader *reader, const struct call_log_head *head)
+static int begin_rows(struct call_log_reader *reader, const struct call_log_head *head)
 {
 	if (head->kind == CALL_LOG_BLOCK_CALLS)
-		return call_columns_decode(&reader->work, reader->content.bytes, head->raw_bytes,
-					   head->count, reader->info.nranks, reader->tick_shift,
-					   reader->rows.bytes);
-	return event_columns_decode(&reader->work, reader->content.bytes, head->raw_bytes,
-				    head->count, reader->rows.bytes);
+		return column_decoder_calls(&reader->decoder, reader->content.bytes,
+					    head->raw_bytes, head->count, reader->info.nranks,
+					    reader->tick_shift);
+	return column_decoder_events(&reader->decoder, reader->content.bytes, head->raw_bytes,
+				     head->count);
 }
 
-/* Reads and decodes the block whose frame stands at `offset`. Sets the reason when it is bad. */
+/* Reads the block whose frame stands at `offset`, up to its rows. Sets the reason when it is bad.
+ */
 static enum block_result read_block(struct call_log_reader *reader,
 				    const struct call_log_head *head, uint64_t offset,
 				    const char **ret_reason)
@@ -258,7 +262,7 @@ static enum block_result read_block(struct call_log_reader *reader,
 		return BLOCK_BAD;
 	if (reserve(&reader->frame, head->frame_bytes) ||
 	    reserve(&reader->content, head->raw_bytes) ||
-	    reserve(&reader->rows, head->count * row_bytes(reader, head->kind)))
+	    reserve(&reader->rows, COLUMN_TILE_ROWS * row_bytes(reader, head->kind)))
 		return BLOCK_NO_MEMORY;
 	*ret_reason = "the file is cut inside a block";
 	if (read_at(reader, offset, reader->frame.bytes, head->frame_bytes) != head->frame_bytes)
@@ -267,12 +271,11 @@ static enum block_result read_block(struct call_log_reader *reader,
 	if (decompress(reader, head))
 		return BLOCK_BAD;
 	*ret_reason = "a block's columns make no sense";
-	return decode_rows(reader, head) ? BLOCK_BAD : BLOCK_GOOD;
+	return begin_rows(reader, head) ? BLOCK_BAD : BLOCK_GOOD;
 }
 
 static enum block_result take_block(struct call_log_reader *reader,
-				    const struct call_log_head *head, size_t head_bytes,
-				    struct call_log_batch *ret_batch)
+				    const struct call_log_head *head, size_t head_bytes)
 {
 	enum call_log_block_kind kind = head->kind;
 	uint64_t start = reader->offset;
@@ -292,10 +295,7 @@ static enum block_result take_block(struct call_log_reader *reader,
 		return result;
 	}
 	reader->offset = start + head_bytes + head->frame_bytes;
-	ret_batch->kind = kind == CALL_LOG_BLOCK_CALLS ? CALL_LOG_CALLS : CALL_LOG_EVENTS;
-	ret_batch->count = head->count;
-	ret_batch->stride = row_bytes(reader, head->kind);
-	ret_batch->rows = reader->rows.bytes;
+	reader->kind = kind == CALL_LOG_BLOCK_CALLS ? CALL_LOG_CALLS : CALL_LOG_EVENTS;
 	return BLOCK_GOOD;
 }
 
@@ -316,7 +316,7 @@ static void skip_unsound(struct call_log_reader *reader, enum call_log_parse par
 }
 
 /* One step from head to head. */
-static enum block_result step(struct call_log_reader *reader, struct call_log_batch *ret_batch)
+static enum block_result step(struct call_log_reader *reader)
 {
 	struct call_log_head head;
 	size_t head_bytes;
@@ -327,7 +327,7 @@ static enum block_result step(struct call_log_reader *reader, struct call_log_ba
 		return BLOCK_SKIPPED;
 	}
 	if (head.kind == CALL_LOG_BLOCK_CALLS || head.kind == CALL_LOG_BLOCK_EVENTS)
-		return take_block(reader, &head, head_bytes, ret_batch);
+		return take_block(reader, &head, head_bytes);
 	if (head.kind == CALL_LOG_BLOCK_END)
 		account_end(reader, &head);
 	/* A kind of a later minor version is stepped over by the length that it states. */
@@ -335,17 +335,34 @@ static enum block_result step(struct call_log_reader *reader, struct call_log_ba
 	return BLOCK_SKIPPED;
 }
 
+/* The next rows of the block at hand. Returns 0 when there are none. */
+static int next_rows(struct call_log_reader *reader, struct call_log_batch *ret_batch)
+{
+	size_t count = 0;
+
+	if (reader->kind != CALL_LOG_END)
+		count = column_decoder_next(&reader->decoder, reader->rows.bytes);
+	if (!count) {
+		reader->kind = CALL_LOG_END;
+		return 0;
+	}
+	*ret_batch = (struct call_log_batch){.kind = reader->kind,
+					     .count = count,
+					     .stride = reader->decoder.stride,
+					     .rows = reader->rows.bytes};
+	return 1;
+}
+
 int call_log_reader_next(struct call_log_reader *reader, struct call_log_batch *ret_batch)
 {
-	enum block_result result = BLOCK_SKIPPED;
-
-	while (reader->offset < reader->size && result != BLOCK_GOOD) {
-		result = step(reader, ret_batch);
-		if (result == BLOCK_NO_MEMORY)
+	while (!next_rows(reader, ret_batch)) {
+		if (reader->offset >= reader->size) {
+			*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
+			break;
+		}
+		if (step(reader) == BLOCK_NO_MEMORY)
 			return BELAY_E_NO_MEMORY;
 	}
-	if (result != BLOCK_GOOD)
-		*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one file of a call log, block by block, trusting nothing in it. Bounded memory: one block.
+ * Reads one file of a call log, trusting nothing in it. Bounded memory: one block, and a few
+ * decoded rows of it.
  */
 #ifndef BELAY_TRACE_CALL_LOG_READER_H
 #define BELAY_TRACE_CALL_LOG_READER_H
@@ -29,7 +30,7 @@ struct call_log_info {
 
 enum call_log_kind { CALL_LOG_END = 0, CALL_LOG_CALLS = 1, CALL_LOG_EVENTS = 2 };
 
-/* One decoded block. `rows` lives until the next call on the reader. */
+/* Some decoded rows of a block. `rows` lives until the next call on the reader. */
 struct call_log_batch {
 	enum call_log_kind kind;
 	size_t count;
@@ -53,7 +54,7 @@ int call_log_reader_open(const char *path, struct call_log_reader **ret_reader,
 			 const char **ret_reason);
 const struct call_log_info *call_log_reader_info(const struct call_log_reader *reader);
 
-/* The next block, skipping damage. Returns 0 (kind CALL_LOG_END at the end) or
+/* The next rows, skipping damage. Returns 0 (kind CALL_LOG_END at the end) or
  * BELAY_E_NO_MEMORY. */
 int call_log_reader_next(struct call_log_reader *reader, struct call_log_batch *ret_batch);
 
