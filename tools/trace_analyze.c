@@ -33,6 +33,7 @@ static const char help[] =
 	"  stragglers          a row a rank: how often it was the last to arrive, by how much\n"
 	"  faults              what went wrong, in the order of time\n"
 	"  calls               a row a call and rank\n"
+	"  report              a page of HTML with plots, which needs nothing else\n"
 	"  export              the calls, for other programs\n"
 	"\n"
 	"Options:\n"
@@ -80,7 +81,8 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* `filters`: takes --seq, --pass, --rank and --slower-than. */
+/* `json`: NULL where there is one format only. `filters`: takes --seq, --pass, --rank and
+ * --slower-than. */
 static const struct {
 	const char *name;
 	const struct command_ops *text, *json;
@@ -91,6 +93,7 @@ static const struct {
 	{"stragglers", &command_stragglers_text, &command_stragglers_json, 0},
 	{"faults", &command_faults_text, &command_faults_json, 0},
 	{"calls", &command_calls_text, &command_calls_json, 1},
+	{"report", &command_report, NULL, 0},
 	{"export", &command_export_csv, &command_export_json, 1},
 };
 
@@ -98,13 +101,14 @@ static const struct {
 #define COMMAND_EXPORT (COMMANDS - 1)
 
 /* Words that other versions take as commands: here neither a command nor, by mistake, a file. */
-static const char *const reserved[] = {"report", "replay", "what-if", "compare"};
+static const char *const reserved[] = {"replay", "what-if", "compare"};
 
 struct request {
 	size_t command;
 	const char *output_path;  /* NULL: standard output */
 	const char *filter_given; /* the last option of calls and export; NULL: none */
 	int progress;		  /* asked for */
+	int format_given;
 	struct output output;
 	struct output_file output_file; /* at output_path */
 	char **operands;
@@ -204,6 +208,7 @@ static int take_option(struct request *request, int code)
 {
 	switch (code) {
 	case OPTION_FORMAT:
+		request->format_given = 1;
 		return command_parse_format(optarg, &request->output.format) == 0
 			       ? 0
 			       : command_complain("--format takes text or json, not '%s'", optarg);
@@ -257,6 +262,9 @@ static int check(struct request *request)
 	if (request->filter_given && !commands[request->command].filters)
 		return command_complain("%s is an option of calls and export",
 					request->filter_given);
+	if (request->format_given && !commands[request->command].json)
+		return command_complain("%s has one format: --format is not for it",
+					commands[request->command].name);
 	if (request->command != COMMAND_EXPORT)
 		return request->output.to ? command_complain("--to is an option of export") : 0;
 	if (!request->output.to)

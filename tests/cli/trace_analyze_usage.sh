@@ -33,13 +33,13 @@ is_refused "--rank=1 $logs" "--rank is an option of calls and export"
 is_refused "--output= $logs" "--output takes the name of a file"
 is_refused "--nonsense $logs" "unknown or ambiguous option '--nonsense'"
 is_refused "--format" "option '--format' needs a value"
-for word in report replay what-if compare; do
+for word in replay what-if compare; do
 	is_refused "$word $logs" "'$word' is no command of this version"
 done
 
 help_names_what_is_there()
 {
-	ends 0 "$analyze" --help && [ ! -s "$tap_dir/err" ] && ! grep -qE 'report|replay|what-if|compare|perfetto' "$tap_dir/out"
+	ends 0 "$analyze" --help && [ ! -s "$tap_dir/err" ] && ! grep -qE 'replay|what-if|compare|perfetto' "$tap_dir/out"
 }
 one_line_of_version()
 {
@@ -55,7 +55,7 @@ is_full()
 	"$analyze" "$@" >/dev/full 2>"$tap_dir/err" || status=$?
 	[ $status = 4 ] && [ "$(wc -l <"$tap_dir/err")" = 1 ] && grep -q 'cannot write standard output' "$tap_dir/err"
 }
-for words in "--help" "--version" "$logs" "passes $logs" "calls $logs" "export --to=csv $logs" "--format=json calls $logs"; do
+for words in "--help" "--version" "$logs" "passes $logs" "calls $logs" "export --to=csv $logs" "--format=json calls $logs" "report $logs"; do
 	# shellcheck disable=SC2086 # several words
 	tap_is "a full disk under '${words%"$logs"}' is status 4" is_full $words
 done

@@ -44,6 +44,7 @@ struct output {
 	const struct clocks *clocks;   /* likewise */
 	struct arena *arena;	       /* lives as long as the communicator's turn */
 	struct timeline timeline;
+	void *state; /* the command's own, from begin to close */
 };
 
 /* All may be NULL. They return 0 or a status; what was not written is found at the end. */
@@ -59,6 +60,8 @@ struct command_ops {
 	/* What stands before, between and after the communicators. */
 	void (*begin)(struct output *output);
 	void (*end)(struct output *output, const struct inputs *inputs);
+	/* Always the last, also when memory or the disk did not suffice: frees `state`. */
+	void (*close)(struct output *output);
 };
 
 extern const struct command_ops command_summary_text, command_summary_json;
@@ -66,6 +69,7 @@ extern const struct command_ops command_passes_text, command_passes_json;
 extern const struct command_ops command_stragglers_text, command_stragglers_json;
 extern const struct command_ops command_faults_text, command_faults_json;
 extern const struct command_ops command_calls_text, command_calls_json;
+extern const struct command_ops command_report;
 extern const struct command_ops command_export_csv, command_export_json;
 
 #endif /* BELAY_TOOLS_ANALYZE_COMMAND_H */

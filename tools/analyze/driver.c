@@ -323,16 +323,13 @@ static int run_comm(struct inputs *inputs, const struct input_comm *comm, struct
 	return status;
 }
 
-int driver_run(struct inputs *inputs, struct output *output, struct findings *ret_findings)
+static int run_all(struct inputs *inputs, struct output *output, struct findings *ret_findings)
 {
 	const struct input_comm *comms = inputs->comms.items;
 	struct findings findings = {0};
 	int status = 0;
 
-	output->comms = inputs->comms.count;
 	progress_begin(inputs->progress);
-	if (output->ops->begin)
-		output->ops->begin(output);
 	for (size_t i = 0; status == 0 && i < inputs->comms.count; i++)
 		status = run_comm(inputs, &comms[i], output, &findings);
 	if (status == 0)
@@ -344,4 +341,17 @@ int driver_run(struct inputs *inputs, struct output *output, struct findings *re
 		output->ops->end(output, inputs);
 	*ret_findings = findings;
 	return 0;
+}
+
+int driver_run(struct inputs *inputs, struct output *output, struct findings *ret_findings)
+{
+	int status;
+
+	output->comms = inputs->comms.count;
+	if (output->ops->begin)
+		output->ops->begin(output);
+	status = run_all(inputs, output, ret_findings);
+	if (output->ops->close)
+		output->ops->close(output);
+	return status;
 }

@@ -62,3 +62,14 @@ uint64_t histogram_quantile(const struct histogram *histogram, double fraction)
 	}
 	return histogram->largest;
 }
+
+uint64_t histogram_count_above(const struct histogram *histogram, uint64_t value)
+{
+	uint64_t count = 0;
+
+	if (value >= histogram->largest)
+		return 0;
+	for (unsigned i = bucket_of(value) + 1; i < HISTOGRAM_BUCKETS; i++)
+		count += histogram->buckets[i];
+	return count;
+}

@@ -26,4 +26,7 @@ void histogram_add(struct histogram *histogram, uint64_t value);
 /* The value below or at which `fraction` (0 .. 1) of all values lie; 0 when there is none. */
 uint64_t histogram_quantile(const struct histogram *histogram, double fraction);
 
+/* How many values are above `value`; those within 0.4 % of it may count or not. */
+uint64_t histogram_count_above(const struct histogram *histogram, uint64_t value);
+
 #endif /* BELAY_TOOLS_ANALYZE_HISTOGRAM_H */
