@@ -52,6 +52,17 @@ START_TEST(quantiles_of_1_to_100_are_their_ranks)
 }
 END_TEST
 
+START_TEST(values_above_one_are_counted)
+{
+	for (uint64_t value = 1; value <= 100; value++)
+		histogram_add(&histogram, value);
+	ck_assert_uint_eq(histogram_count_above(&histogram, 0), 100);
+	ck_assert_uint_eq(histogram_count_above(&histogram, 90), 10);
+	ck_assert_uint_eq(histogram_count_above(&histogram, 100), 0);
+	ck_assert_uint_eq(histogram_count_above(&histogram, UINT64_MAX), 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("histogram");
@@ -62,6 +73,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, every_magnitude_is_kept_to_0_4_percent, 0, 63);
 	tcase_add_test(c, equal_values_are_exact);
 	tcase_add_test(c, quantiles_of_1_to_100_are_their_ranks);
+	tcase_add_test(c, values_above_one_are_counted);
 	suite_add_tcase(s, c);
 	return s;
 }
