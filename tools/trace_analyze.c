@@ -35,6 +35,8 @@ static const char help[] =
 	"  calls               a row a call and rank\n"
 	"  report              a page of HTML with plots, which needs nothing else\n"
 	"  export              the calls, for other programs\n"
+	"  what-if             what ranks on time, another path or other deadlines would have\n"
+	"                      changed\n"
 	"\n"
 	"Options:\n"
 	"      --format=FORMAT   text (the default) or json\n"
@@ -46,6 +48,12 @@ static const char help[] =
 	"      --rank=R          only the records of rank R                   (calls, export)\n"
 	"      --slower-than=US  only records of more than US microseconds    (calls, export)\n"
 	"      --to=FORMAT       csv or json                                  (export)\n"
+	"      --on-time=R,...   these ranks no later than the others        (what-if)\n"
+	"      --costs=FILE      calls at the measured costs of this table, a JSON document of\n"
+	"                        belay-bench                                  (what-if)\n"
+	"      --path=NAME       ... on this path of it, not the cheapest     (what-if)\n"
+	"      --late-ms=MS      another soft deadline                        (what-if)\n"
+	"      --give-up-ms=MS   another hard deadline                        (what-if)\n"
 	"  -h, --help            print this text\n"
 	"  -V, --version         print the version\n"
 	"\n"
@@ -63,7 +71,12 @@ enum option_code {
 	OPTION_PASS,
 	OPTION_RANK,
 	OPTION_SLOWER_THAN,
-	OPTION_TO
+	OPTION_TO,
+	OPTION_ON_TIME,
+	OPTION_COSTS,
+	OPTION_PATH,
+	OPTION_LATE_MS,
+	OPTION_GIVE_UP_MS
 };
 
 static const struct option long_options[] = {
@@ -76,39 +89,72 @@ static const struct option long_options[] = {
 	{"rank", required_argument, NULL, OPTION_RANK},
 	{"slower-than", required_argument, NULL, OPTION_SLOWER_THAN},
 	{"to", required_argument, NULL, OPTION_TO},
+	{"on-time", required_argument, NULL, OPTION_ON_TIME},
+	{"costs", required_argument, NULL, OPTION_COSTS},
+	{"path", required_argument, NULL, OPTION_PATH},
+	{"late-ms", required_argument, NULL, OPTION_LATE_MS},
+	{"give-up-ms", required_argument, NULL, OPTION_GIVE_UP_MS},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0},
 };
 
-/* `json`: NULL where there is one format only. `filters`: takes --seq, --pass, --rank and
- * --slower-than. */
+enum command_number {
+	COMMAND_SUMMARY = 0,
+	COMMAND_PASSES,
+	COMMAND_STRAGGLERS,
+	COMMAND_FAULTS,
+	COMMAND_CALLS,
+	COMMAND_REPORT,
+	COMMAND_EXPORT,
+	COMMAND_WHAT_IF,
+	COMMANDS
+};
+
+/* `json`: NULL where there is one format only. */
 static const struct {
 	const char *name;
 	const struct command_ops *text, *json;
-	int filters;
-} commands[] = {
-	{"summary", &command_summary_text, &command_summary_json, 0},
-	{"passes", &command_passes_text, &command_passes_json, 0},
-	{"stragglers", &command_stragglers_text, &command_stragglers_json, 0},
-	{"faults", &command_faults_text, &command_faults_json, 0},
-	{"calls", &command_calls_text, &command_calls_json, 1},
-	{"report", &command_report, NULL, 0},
-	{"export", &command_export_csv, &command_export_json, 1},
+} commands[COMMANDS] = {
+	[COMMAND_SUMMARY] = {"summary", &command_summary_text, &command_summary_json},
+	[COMMAND_PASSES] = {"passes", &command_passes_text, &command_passes_json},
+	[COMMAND_STRAGGLERS] = {"stragglers", &command_stragglers_text, &command_stragglers_json},
+	[COMMAND_FAULTS] = {"faults", &command_faults_text, &command_faults_json},
+	[COMMAND_CALLS] = {"calls", &command_calls_text, &command_calls_json},
+	[COMMAND_REPORT] = {"report", &command_report, NULL},
+	[COMMAND_EXPORT] = {"export", &command_export_csv, &command_export_json},
+	[COMMAND_WHAT_IF] = {"what-if", &command_what_if_text, &command_what_if_json},
 };
 
-#define COMMANDS       (sizeof(commands) / sizeof(commands[0]))
-#define COMMAND_EXPORT (COMMANDS - 1)
+/* Options that only some commands take. */
+#define FILTERED (1u << COMMAND_CALLS | 1u << COMMAND_EXPORT)
+static const struct {
+	enum option_code code;
+	unsigned commands; /* bits of enum command_number */
+	const char *name, *whose;
+} homes[] = {
+	{OPTION_SEQ, FILTERED, "--seq", "calls and export"},
+	{OPTION_PASS, FILTERED, "--pass", "calls and export"},
+	{OPTION_RANK, FILTERED, "--rank", "calls and export"},
+	{OPTION_SLOWER_THAN, FILTERED, "--slower-than", "calls and export"},
+	{OPTION_TO, 1u << COMMAND_EXPORT, "--to", "export"},
+	{OPTION_ON_TIME, 1u << COMMAND_WHAT_IF, "--on-time", "what-if"},
+	{OPTION_COSTS, 1u << COMMAND_WHAT_IF, "--costs", "what-if"},
+	{OPTION_PATH, 1u << COMMAND_WHAT_IF, "--path", "what-if"},
+	{OPTION_LATE_MS, 1u << COMMAND_WHAT_IF, "--late-ms", "what-if"},
+	{OPTION_GIVE_UP_MS, 1u << COMMAND_WHAT_IF, "--give-up-ms", "what-if"},
+};
 
 /* Words that other versions take as commands: here neither a command nor, by mistake, a file. */
-static const char *const reserved[] = {"replay", "what-if", "compare"};
+static const char *const reserved[] = {"replay", "compare"};
 
 struct request {
 	size_t command;
-	const char *output_path;  /* NULL: standard output */
-	const char *filter_given; /* the last option of calls and export; NULL: none */
-	int progress;		  /* asked for */
-	int format_given;
+	const char *output_path; /* NULL: standard output */
+	uint64_t given;		 /* options: bit of enum option_code - OPTION_FORMAT */
+	const char *costs_path;
+	struct cost_table costs;
+	int progress; /* asked for */
 	struct output output;
 	struct output_file output_file; /* at output_path */
 	char **operands;
@@ -179,24 +225,20 @@ static int take_filter(struct request *request, int code)
 
 	switch (code) {
 	case OPTION_SEQ:
-		request->filter_given = "--seq";
 		return parse_range(optarg, filter) == 0
 			       ? 0
 			       : command_complain("--seq takes A:B with A at most B, not '%s'",
 						  optarg);
 	case OPTION_PASS:
-		request->filter_given = "--pass";
 		return command_parse_number(optarg, &filter->pass) == 0 && filter->pass
 			       ? 0
 			       : command_complain("--pass takes a number from 1, not '%s'", optarg);
 	case OPTION_RANK:
-		request->filter_given = "--rank";
 		return parse_rank(optarg, filter) == 0
 			       ? 0
 			       : command_complain("--rank takes 0 to %d, not '%s'",
 						  BELAY_RANKS_MAX - 1, optarg);
 	default:
-		request->filter_given = "--slower-than";
 		return parse_slower_than(optarg, filter) == 0
 			       ? 0
 			       : command_complain("--slower-than takes microseconds, not '%s'",
@@ -204,11 +246,82 @@ static int take_filter(struct request *request, int code)
 	}
 }
 
+/* Ranks, separated by commas. */
+static int parse_ranks(const char *text, uint64_t *ret_mask)
+{
+	uint64_t mask = 0;
+
+	do {
+		char *end = NULL;
+		unsigned long rank = strtoul(text, &end, 10);
+
+		if (*text < '0' || *text > '9' || rank >= BELAY_RANKS_MAX || (*end && *end != ','))
+			return -1;
+		mask |= rank_bit((uint32_t)rank);
+		text = *end ? end + 1 : NULL;
+	} while (text);
+	*ret_mask = mask;
+	return 0;
+}
+
+/* Milliseconds, a fraction allowed. */
+static int parse_ms(const char *text, uint64_t *ret_ns)
+{
+	char *end = NULL;
+	double ms = strtod(text, &end);
+
+	if (end == text || *end || !(ms > 0 && ms < 1e12))
+		return -1;
+	*ret_ns = (uint64_t)(ms * 1e6 + 0.5);
+	return *ret_ns ? 0 : -1;
+}
+
+static int parse_path(const char *text, uint8_t *ret_path)
+{
+	for (int path = BELAY_PATH_SYMM; path <= BELAY_PATH_RING; path++) {
+		if (strcmp(text, belay_path_name((enum belay_path)path)) == 0) {
+			*ret_path = (uint8_t)path;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+static int take_question(struct request *request, int code)
+{
+	struct what_if_question *question = &request->output.question;
+
+	switch (code) {
+	case OPTION_ON_TIME:
+		return parse_ranks(optarg, &question->on_time) == 0
+			       ? 0
+			       : command_complain("--on-time takes ranks from 0 to %d, not '%s'",
+						  BELAY_RANKS_MAX - 1, optarg);
+	case OPTION_COSTS:
+		request->costs_path = optarg;
+		return 0;
+	case OPTION_PATH:
+		return parse_path(optarg, &question->path) == 0
+			       ? 0
+			       : command_complain("--path takes symm, nccl, host or ring, not '%s'",
+						  optarg);
+	case OPTION_LATE_MS:
+		return parse_ms(optarg, &question->late_ns) == 0
+			       ? 0
+			       : command_complain("--late-ms takes milliseconds, not '%s'", optarg);
+	default:
+		return parse_ms(optarg, &question->give_up_ns) == 0
+			       ? 0
+			       : command_complain("--give-up-ms takes milliseconds, not '%s'",
+						  optarg);
+	}
+}
+
 static int take_option(struct request *request, int code)
 {
+	request->given |= 1ull << (code - OPTION_FORMAT);
 	switch (code) {
 	case OPTION_FORMAT:
-		request->format_given = 1;
 		return command_parse_format(optarg, &request->output.format) == 0
 			       ? 0
 			       : command_complain("--format takes text or json, not '%s'", optarg);
@@ -225,6 +338,12 @@ static int take_option(struct request *request, int code)
 		return parse_to(optarg, &request->output.to) == 0
 			       ? 0
 			       : command_complain("--to takes csv or json, not '%s'", optarg);
+	case OPTION_ON_TIME:
+	case OPTION_COSTS:
+	case OPTION_PATH:
+	case OPTION_LATE_MS:
+	case OPTION_GIVE_UP_MS:
+		return take_question(request, code);
 	default:
 		return take_filter(request, code);
 	}
@@ -250,6 +369,42 @@ static int take_command(struct request *request)
 	return 0;
 }
 
+static int is_given(const struct request *request, enum option_code code)
+{
+	return request->given >> (code - OPTION_FORMAT) & 1;
+}
+
+static int check_homes(const struct request *request)
+{
+	for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
+		if (is_given(request, homes[i].code) &&
+		    !(homes[i].commands >> request->command & 1))
+			return command_complain("%s is an option of %s", homes[i].name,
+						homes[i].whose);
+	}
+	return 0;
+}
+
+static int check_question(struct request *request)
+{
+	struct what_if_question *question = &request->output.question;
+	char reason[COST_REASON_BYTES];
+
+	if (!question->on_time && !request->costs_path && !question->late_ns &&
+	    !question->give_up_ns)
+		return command_complain(
+			"what-if needs --on-time, --costs, --late-ms or --give-up-ms");
+	if (!request->costs_path)
+		return question->path ? command_complain("--path needs a table, see --costs") : 0;
+	if (cost_table_load(request->costs_path, &request->costs, reason) != 0)
+		return command_complain("--costs '%s': %s", request->costs_path, reason);
+	if (question->path && !cost_table_has(&request->costs, question->path))
+		return command_complain("--costs '%s' has no path %s", request->costs_path,
+					belay_path_name(question->path));
+	question->costs = &request->costs;
+	return 0;
+}
+
 /* What only the whole command line can tell. */
 static int check(struct request *request)
 {
@@ -259,15 +414,15 @@ static int check(struct request *request)
 		return status;
 	if (request->noperands == 0)
 		return command_complain("no input was given");
-	if (request->filter_given && !commands[request->command].filters)
-		return command_complain("%s is an option of calls and export",
-					request->filter_given);
-	if (request->format_given && !commands[request->command].json)
+	status = check_homes(request);
+	if (status != 0)
+		return status;
+	if (is_given(request, OPTION_FORMAT) && !commands[request->command].json)
 		return command_complain("%s has one format: --format is not for it",
 					commands[request->command].name);
-	if (request->command != COMMAND_EXPORT)
-		return request->output.to ? command_complain("--to is an option of export") : 0;
-	if (!request->output.to)
+	if (request->command == COMMAND_WHAT_IF)
+		return check_question(request);
+	if (request->command == COMMAND_EXPORT && !request->output.to)
 		return command_complain("export needs --to=csv or --to=json");
 	return 0;
 }
@@ -422,6 +577,7 @@ static int analyze(struct request *request)
 	exit_status = close_output(request, exit_status);
 out:
 	inputs_free(&inputs);
+	cost_table_free(&request->costs);
 	return exit_status;
 }
 

@@ -215,11 +215,25 @@ static uint64_t mean_wait(const struct arrivals *arrivals, uint64_t comparable, 
 	return waited / n;
 }
 
+/* Who of some ranks came last, of equals the lowest; -1: there are none. */
+static int last_of(const struct arrivals *arrivals, uint64_t ranks)
+{
+	int last = -1;
+
+	while (ranks) {
+		uint32_t rank = mask_pop(&ranks);
+
+		if (last < 0 || arrivals->of[rank] > arrivals->of[last])
+			last = (int)rank;
+	}
+	return last;
+}
+
 /* Who came last, and how long the others' inputs stood ready: from the arrivals on one clock. */
 static void compare_arrivals(const struct call_row *row, uint64_t comparable,
 			     struct row_facts *facts)
 {
-	uint64_t sorted[BELAY_RANKS_MAX], last, left;
+	uint64_t sorted[BELAY_RANKS_MAX], last;
 	struct arrivals arrivals;
 	unsigned n;
 
@@ -229,18 +243,24 @@ static void compare_arrivals(const struct call_row *row, uint64_t comparable,
 	facts->clocks_differ = earliest_end(row, comparable) < last;
 	if (facts->clocks_differ || arrivals.ranks != mask_of(row->nranks))
 		return;
-	left = arrivals.ranks;
-	while (facts->last_rank < 0) {
-		uint32_t rank = mask_pop(&left);
-
-		if (arrivals.of[rank] == last)
-			facts->last_rank = (int)rank;
-	}
+	facts->last_rank = last_of(&arrivals, arrivals.ranks);
 	facts->last_arrival_ns = last;
 	facts->wait_ns = mean_wait(&arrivals, comparable, last);
 	/* The median of the n - 1 others; of an even number the earlier of the two in the
 	 * middle. */
 	facts->lateness_ns = last - sorted[(n - 2) / 2];
+}
+
+int row_last_but(const struct call_row *row, uint64_t but, uint64_t *ret_arrival_ns)
+{
+	struct arrivals arrivals;
+	int last;
+
+	take_arrivals(row, row->ranks & ~row->unaligned, &arrivals);
+	last = last_of(&arrivals, arrivals.ranks & ~but);
+	if (last >= 0)
+		*ret_arrival_ns = arrivals.of[last];
+	return last;
 }
 
 /* What one rank itself saw of the others, for rows in which a rank's record is missing. */

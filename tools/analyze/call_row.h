@@ -49,6 +49,10 @@ struct row_facts {
  */
 void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts);
 
+/* Of a row whose facts name the last: who is the last of all ranks but those in the mask, and when.
+ * -1: nobody is left. */
+int row_last_but(const struct call_row *row, uint64_t but, uint64_t *ret_arrival_ns);
+
 /* When the rank's input stood ready: t_staged. */
 static inline uint64_t record_arrival(const struct call_record *record)
 {

@@ -113,15 +113,15 @@ static uint32_t most_agreeing(const struct call_row *row, const uint32_t *counts
 
 static void look_for_contradictions(struct clocks *clocks, const struct call_row *row)
 {
-	uint32_t counts[BELAY_RANKS_MAX];
-	uint64_t odd = 0;
+	uint32_t counts[BELAY_RANKS_MAX], odd = 0;
 
 	count_contradictions(row, counts);
 	for (uint32_t rank = 0; rank < row->nranks; rank++)
-		odd |= counts[rank] ? rank_bit(rank) : 0;
-	if (odd && !clocks->followed)
-		clocks->reference = most_agreeing(row, counts);
-	clocks->followed |= odd & ~rank_bit(clocks->reference);
+		odd += counts[rank] != 0;
+	if (!odd)
+		return;
+	clocks->reference = most_agreeing(row, counts);
+	clocks->followed = mask_of(clocks->nranks) & ~rank_bit(clocks->reference);
 }
 
 /* Following one clock -------------------------------------------------------------------------- */
@@ -131,6 +131,7 @@ struct reading {
 	uint64_t time_ns;
 	int64_t low_ns, high_ns;
 	int64_t centre_ns;
+	uint64_t transfer_ns;
 };
 
 static void read_clock(const struct clocks *clocks, const struct call_row *row, uint32_t rank,
@@ -146,6 +147,10 @@ static void read_clock(const struct clocks *clocks, const struct call_row *row, 
 	ret_reading->centre_ns =
 		clamped(difference(complete_at(there, row->nranks), complete_at(here, row->nranks)),
 			ret_reading->low_ns, ret_reading->high_ns);
+	/* The later one of the two waited for nobody. */
+	ret_reading->transfer_ns = there->duration_ns - there->staged_ns;
+	if (here->duration_ns - here->staged_ns < ret_reading->transfer_ns)
+		ret_reading->transfer_ns = here->duration_ns - here->staged_ns;
 }
 
 static void begin_stretch(struct rank_clock *clock, const struct reading *reading)
@@ -188,14 +193,16 @@ static int64_t median_centre(struct rank_clock *clock, int64_t newest)
 			sorted[i] = sorted[i - 1];
 		sorted[i] = value;
 	}
+	clock->spread_ns = distance(sorted[0], sorted[n - 1]);
 	return sorted[n / 2];
 }
 
-/* Of two ranks at odds at least one is off; this says which. */
+/* Where clocks differ, not all of them need to. */
 static int is_off(const struct rank_clock *clock)
 {
 	return clock->low_ns > 0 || clock->high_ns < 0 ||
-	       (clock->ncentres == CLOCKS_CENTRES && distance(clock->offset_ns, 0) > SURELY_NS);
+	       (clock->ncentres == CLOCKS_CENTRES &&
+		distance(clock->offset_ns, 0) > 4 * clock->spread_ns + 2 * clock->transfer_ns);
 }
 
 /* A small step may stay within wide bounds, but then the centres leave them, and do not come
@@ -224,6 +231,7 @@ static void settle_offset(struct rank_clock *clock, int64_t centre, const struct
 		clock->drift_ns =
 			difference((uint64_t)clock->offset_ns, (uint64_t)clock->stretch_offset_ns);
 	}
+	clock->transfer_ns = reading->transfer_ns;
 	clock->noted_ns = reading->time_ns;
 	clock->noted++;
 }
@@ -269,7 +277,8 @@ void clocks_note_row(struct clocks *clocks, const struct call_row *row,
 	clocks->rows++;
 	if (!clocks->followed && !facts->clocks_differ && clocks->rows % ROWS_BETWEEN_LOOKS != 1)
 		return;
-	look_for_contradictions(clocks, row);
+	if (!clocks->followed)
+		look_for_contradictions(clocks, row);
 	if (!clocks->followed || !is_usable(row->records[clocks->reference]))
 		return;
 	for (uint64_t left = clocks->followed & row->ranks; left;) {

@@ -12,8 +12,9 @@
  * Bounds of earlier calls hold on, wider by what two clocks may drift apart. Within them the offset
  * is taken from the moments at which both had all inputs, which lie a transfer apart at most,
  * whoever was late: a straggler stays one. Bounds that contradict earlier ones are a step of the
- * clock. A rank whose clock was never contradicted counts as on the common clock. The reference is
- * the lowest rank, or, when that is the odd one, the lowest of those that agree. Pure.
+ * clock. While nothing contradicts, all count as on one clock; afterwards each one whose offset is
+ * more than a transfer and the noise. The reference is the lowest rank, or, when that is the odd
+ * one, the lowest of those that agree. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_CLOCKS_H
 #define BELAY_TOOLS_ANALYZE_CLOCKS_H
@@ -39,12 +40,14 @@ struct rank_clock {
 	int64_t drift_ns;	/* how far the offset went in it */
 	int64_t centres[CLOCKS_CENTRES];
 	unsigned ncentres;
+	uint64_t spread_ns;   /* of the centres */
+	uint64_t transfer_ns; /* of the newest call: what centres may be wrong by, always alike */
 };
 
 struct clocks {
 	uint32_t nranks;
 	uint32_t reference;
-	uint64_t followed; /* mask: ranks of pairs that contradict each other, but the reference */
+	uint64_t followed; /* mask: after a contradiction between any two, all but the reference */
 	uint64_t differ;   /* mask: of those, found not to be on the reference's clock */
 	struct rank_clock *ranks;
 	uint64_t rows;

@@ -13,6 +13,7 @@
 #include "tools/analyze/inputs.h"
 #include "tools/analyze/summary.h"
 #include "tools/analyze/timeline.h"
+#include "tools/analyze/what_if.h"
 #include "tools/command_line.h"
 
 enum export_format { EXPORT_CSV = 1, EXPORT_JSON };
@@ -44,7 +45,8 @@ struct output {
 	const struct clocks *clocks;   /* likewise */
 	struct arena *arena;	       /* lives as long as the communicator's turn */
 	struct timeline timeline;
-	void *state; /* the command's own, from begin to close */
+	void *state;			  /* the command's own, from begin to close */
+	struct what_if_question question; /* set by the options */
 };
 
 /* All may be NULL. They return 0 or a status; what was not written is found at the end. */
@@ -70,6 +72,7 @@ extern const struct command_ops command_stragglers_text, command_stragglers_json
 extern const struct command_ops command_faults_text, command_faults_json;
 extern const struct command_ops command_calls_text, command_calls_json;
 extern const struct command_ops command_report;
+extern const struct command_ops command_what_if_text, command_what_if_json;
 extern const struct command_ops command_export_csv, command_export_json;
 
 #endif /* BELAY_TOOLS_ANALYZE_COMMAND_H */
