@@ -28,6 +28,10 @@
 /* No event of belay's is smaller on disk. A reader that gives more is in a loop. */
 #define EVENT_BYTES_MIN	    32u
 #define CALLS_BETWEEN_LOOKS 4096u
+/* Large, so that the two processes seldom wait for each other. */
+#define PIPE_BYTES   (1 << 20)
+#define INBOX_BYTES  (256u * 1024)
+#define FRAMES_BYTES (256u * 1024)
 
 int lttng_is_trace(const char *folder)
 {
@@ -58,8 +62,9 @@ struct import {
 	struct ctf_check check;
 	pid_t child;
 	int pipe;
-	size_t first_file; /* of this trace in inputs->files */
-	size_t last_used;
+	size_t first_file;	   /* of this trace in inputs->files */
+	struct lttng_frame source; /* of the last record, */
+	struct input_file *file;   /* which went there; NULL: none yet */
 	uint64_t calls, events_max, events;
 	uint64_t discarded, odd;
 	char problem[LTTNG_FRAME_BYTES_MAX];
@@ -162,6 +167,7 @@ static int make_copy(struct import *import)
 
 static void be_the_child(const struct import *import, int out)
 {
+	static char buffer[FRAMES_BYTES];
 	struct rlimit no_core = {0, 0};
 	FILE *frames = fdopen(out, "wb");
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -173,6 +179,8 @@ static void be_the_child(const struct import *import, int out)
 	if (null >= 0)
 		(void)dup2(null, STDERR_FILENO);
 	if (frames)
+		(void)setvbuf(frames, buffer, _IOFBF, sizeof(buffer));
+	if (frames)
 		lttng_read_trace(import->copy[0] ? import->copy : import->folder, frames);
 	_exit(0);
 }
@@ -183,6 +191,7 @@ static int start_child(struct import *import)
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -1;
+	(void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES); /* a small one is only slower */
 	fflush(NULL);
 	import->child = fork();
 	if (import->child == 0) {
@@ -213,41 +222,61 @@ static void end_child(struct import *import)
 
 /* Receiving ------------------------------------------------------------------------------------ */
 
-/* Returns 1; 0 at the end of the pipe; -1 when the reader is stuck, or a signal asks for an end. */
-static int receive(const struct import *import, void *ret_bytes, size_t size)
+/* What has come through the pipe and has not been taken. */
+struct inbox {
+	size_t from, until;
+	unsigned char bytes[INBOX_BYTES];
+};
+
+/* Waits for more. Returns 1; 0 at the end of the pipe; -1 when the reader is stuck, or a signal
+ * asks for an end. */
+static int refill(const struct import *import, struct inbox *inbox)
 {
-	char *to = ret_bytes;
+	struct pollfd ready = {.fd = import->pipe, .events = POLLIN};
+	ssize_t got;
+	int n;
 
-	while (size) {
-		struct pollfd ready = {.fd = import->pipe, .events = POLLIN};
-		int n = poll(&ready, 1, SILENCE_MS_MAX);
-		ssize_t got;
-
-		if (n < 0 && errno == EINTR && !interrupt_requested())
-			continue;
-		if (n <= 0)
-			return -1;
-		got = read(import->pipe, to, size);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return 0;
-		to += got;
-		size -= (size_t)got;
-	}
+	memmove(inbox->bytes, inbox->bytes + inbox->from, inbox->until - inbox->from);
+	inbox->until -= inbox->from;
+	inbox->from = 0;
+	do
+		n = poll(&ready, 1, SILENCE_MS_MAX);
+	while (n < 0 && errno == EINTR && !interrupt_requested());
+	if (n <= 0)
+		return -1;
+	do
+		got = read(import->pipe, inbox->bytes + inbox->until, INBOX_BYTES - inbox->until);
+	while (got < 0 && errno == EINTR);
+	if (got <= 0)
+		return 0;
+	inbox->until += (size_t)got;
 	return 1;
 }
 
-static int is_of(const struct input_file *file, const char *comm_id,
-		 const struct lttng_frame *frame)
+/* The next `size` bytes, at most LTTNG_FRAME_BYTES_MAX, where they lie. Returns as refill(). */
+static int receive(const struct import *import, struct inbox *inbox, size_t size,
+		   const void **ret_bytes)
 {
-	return file->rank == frame->rank && file->nranks == frame->nranks &&
-	       strcmp(file->comm_id, comm_id) == 0;
+	int result = 1;
+
+	while (result > 0 && inbox->until - inbox->from < size)
+		result = refill(import, inbox);
+	if (result > 0) {
+		*ret_bytes = inbox->bytes + inbox->from;
+		inbox->from += size;
+	}
+	return result;
 }
 
-/* The spool of the frame's communicator and rank; made when it is the first. */
-static int file_for(struct import *import, const struct lttng_frame *frame,
-		    struct input_file **ret_file)
+static int same_source(const struct lttng_frame *a, const struct lttng_frame *b)
+{
+	return a->rank == b->rank && a->nranks == b->nranks && a->comm_high == b->comm_high &&
+	       a->comm_low == b->comm_low;
+}
+
+/* Looks for the frame's communicator and rank among the files of this trace; makes what is missing.
+ */
+static int find_file(struct import *import, const struct lttng_frame *frame)
 {
 	struct input_file **files = import->inputs->files.items;
 	struct spool *spool = NULL;
@@ -256,29 +285,36 @@ static int file_for(struct import *import, const struct lttng_frame *frame,
 
 	(void)snprintf(comm_id, sizeof(comm_id), "%016" PRIx64 "%016" PRIx64, frame->comm_high,
 		       frame->comm_low);
-	/* Mostly the one of the last time. */
-	for (size_t i = import->last_used; i < import->inputs->files.count; i++) {
-		if (is_of(files[i], comm_id, frame)) {
-			import->last_used = i;
-			*ret_file = files[i];
+	for (size_t i = import->first_file; i < import->inputs->files.count; i++) {
+		import->file = files[i];
+		if (files[i]->rank == frame->rank && files[i]->nranks == frame->nranks &&
+		    strcmp(files[i]->comm_id, comm_id) == 0)
 			return 0;
-		}
 	}
-	for (size_t i = import->first_file; i < import->last_used; i++) {
-		if (is_of(files[i], comm_id, frame)) {
-			import->last_used = i;
-			*ret_file = files[i];
-			return 0;
-		}
-	}
+	import->file = NULL;
 	status = spool_create(frame->nranks, &spool);
 	if (status != 0)
 		return status;
-	*ret_file = inputs_add_spool(import->inputs, import->folder, comm_id, frame->rank,
-				     frame->nranks, spool);
-	if (!*ret_file)
+	import->file = inputs_add_spool(import->inputs, import->folder, comm_id, frame->rank,
+					frame->nranks, spool);
+	if (!import->file)
 		spool_free(spool);
-	return *ret_file ? 0 : BELAY_E_NO_MEMORY;
+	return import->file ? 0 : BELAY_E_NO_MEMORY;
+}
+
+/* The file of the frame's communicator and rank: mostly the one of the last time. */
+static int file_for(struct import *import, const struct lttng_frame *frame,
+		    struct input_file **ret_file)
+{
+	int status = 0;
+
+	if (!import->file || !same_source(frame, &import->source)) {
+		status = find_file(import, frame);
+		import->source = *frame;
+	}
+	if (status == 0)
+		*ret_file = import->file;
+	return status;
 }
 
 /* The sender may have gone mad over a bad trace: nothing of a frame is trusted. */
@@ -367,19 +403,33 @@ static int take_frame(struct import *import, const struct lttng_frame *frame, co
 	}
 }
 
-static int receive_all(struct import *import)
+/* The next frame and its payload, both aligned for any member. Returns as refill(). */
+static int receive_frame(const struct import *import, struct inbox *inbox,
+			 struct lttng_frame *ret_frame, void *ret_payload)
+{
+	const void *bytes;
+	int result = receive(import, inbox, sizeof(*ret_frame), &bytes);
+
+	if (result <= 0)
+		return result;
+	memcpy(ret_frame, bytes, sizeof(*ret_frame));
+	if (!is_sane(ret_frame))
+		return 0;
+	result = receive(import, inbox, ret_frame->bytes, &bytes);
+	if (result > 0)
+		memcpy(ret_payload, bytes, ret_frame->bytes);
+	return result;
+}
+
+static int receive_all(struct import *import, struct inbox *inbox)
 {
 	_Alignas(8) unsigned char payload[LTTNG_FRAME_BYTES_MAX];
 	struct lttng_frame frame;
 	int status = 0;
 
 	while (status == 0) {
-		int got = receive(import, &frame, sizeof(frame));
+		int got = receive_frame(import, inbox, &frame, payload);
 
-		if (got > 0 && is_sane(&frame))
-			got = receive(import, payload, frame.bytes);
-		else if (got > 0)
-			got = 0;
 		if (interrupt_requested())
 			return BELAY_E_ABORTED;
 		if (got > 0) {
@@ -468,6 +518,7 @@ static int tell(struct import *import)
 /* Reads what the check has left. */
 static int read_trace(struct import *import)
 {
+	struct inbox *inbox;
 	int status = 0;
 
 	if (needs_copy(&import->check) && make_copy(import) != 0) {
@@ -480,7 +531,9 @@ static int read_trace(struct import *import)
 			       "no process to read it: %s", strerror(errno));
 		goto out;
 	}
-	status = receive_all(import);
+	inbox = calloc(1, sizeof(*inbox));
+	status = inbox ? receive_all(import, inbox) : BELAY_E_NO_MEMORY;
+	free(inbox);
 	if (status == BELAY_E_SYSTEM) {
 		(void)snprintf(import->problem, sizeof(import->problem),
 			       "no room for its records in TMPDIR: %s", strerror(errno));
@@ -502,7 +555,6 @@ int lttng_import(struct inputs *inputs, const char *folder)
 	if (status != 0)
 		return status;
 	import.first_file = inputs->files.count;
-	import.last_used = inputs->files.count;
 	import.events_max = import.check.bytes / EVENT_BYTES_MIN + 1;
 	if (import.check.metadata.whole && import.check.bytes)
 		status = read_trace(&import);

@@ -119,6 +119,7 @@ struct known_class {
 	int kind; /* KIND_CALL, enum event_kind or KIND_FOREIGN */
 	uint64_t members;
 	uint8_t roles[MEMBERS_MAX];
+	bt_field_class_type types[MEMBERS_MAX];
 };
 
 /* One event's values. Integers are kept as 64 bits, whatever their sign. */
@@ -197,6 +198,8 @@ static void learn_class(struct known_class *known, const bt_event_class *class)
 
 		known->roles[i] =
 			(uint8_t)role_of_name(bt_field_class_structure_member_get_name(member));
+		known->types[i] = bt_field_class_get_type(
+			bt_field_class_structure_member_borrow_field_class_const(member));
 	}
 }
 
@@ -220,10 +223,8 @@ static const struct known_class *class_of(struct reader *reader, const bt_event 
 /* Fields --------------------------------------------------------------------------------------- */
 
 /* 1 and the value, if the field is an integer or an enumeration. */
-static int integer_of(const bt_field *field, uint64_t *ret_value)
+static int integer_of(const bt_field *field, bt_field_class_type type, uint64_t *ret_value)
 {
-	bt_field_class_type type = bt_field_get_class_type(field);
-
 	if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER))
 		*ret_value = bt_field_integer_unsigned_get_value(field);
 	else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_SIGNED_INTEGER))
@@ -233,29 +234,35 @@ static int integer_of(const bt_field *field, uint64_t *ret_value)
 	return 1;
 }
 
-static void take_arrivals(struct values *values, const bt_field *field)
+static void take_arrivals(struct values *values, const bt_field *field, bt_field_class_type type)
 {
-	if (!bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_ARRAY))
+	if (!bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_ARRAY))
 		return;
 	values->narrivals = bt_field_array_get_length(field);
 	if (values->narrivals > BELAY_RANKS_MAX)
 		values->narrivals = BELAY_RANKS_MAX;
 	for (uint64_t i = 0; i < values->narrivals; i++) {
-		if (!integer_of(bt_field_array_borrow_element_field_by_index_const(field, i),
-				&values->arrivals[i]))
+		const bt_field *element =
+			bt_field_array_borrow_element_field_by_index_const(field, i);
+
+		/* All elements are of one class. */
+		if (i == 0)
+			type = bt_field_get_class_type(element);
+		if (!integer_of(element, type, &values->arrivals[i]))
 			values->arrivals[i] = CALL_ARRIVAL_NONE;
 	}
 	values->seen |= 1ull << ROLE_ARRIVALS;
 }
 
-static void take_field(struct values *values, enum role role, const bt_field *field)
+static void take_field(struct values *values, enum role role, const bt_field *field,
+		       bt_field_class_type type)
 {
 	if (role == ROLE_ARRIVALS) {
-		take_arrivals(values, field);
+		take_arrivals(values, field, type);
 	} else if (role == ROLE_TEXT) {
-		if (bt_field_get_class_type(field) == BT_FIELD_CLASS_TYPE_STRING)
+		if (type == BT_FIELD_CLASS_TYPE_STRING)
 			values->text = bt_field_string_get_value(field);
-	} else if (integer_of(field, &values->numbers[role])) {
+	} else if (integer_of(field, type, &values->numbers[role])) {
 		values->seen |= 1ull << role;
 	}
 }
@@ -273,7 +280,8 @@ static void take_fields(struct values *values, const struct known_class *known,
 		if (known->roles[i] != ROLE_NONE)
 			take_field(
 				values, (enum role)known->roles[i],
-				bt_field_structure_borrow_member_field_by_index_const(payload, i));
+				bt_field_structure_borrow_member_field_by_index_const(payload, i),
+				known->types[i]);
 	}
 }
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,23 +22,26 @@ struct batch_head {
 };
 
 struct spool {
-	FILE *file;
+	int fd;
 	size_t call_bytes;
 	uint64_t bytes;
-	struct batch_head head; /* of the batch in `rows` */
+	/* As in the file. */
+	struct batch_head head;
 	char rows[BATCH_BYTES];
 };
+static_assert(offsetof(struct spool, rows) ==
+		      offsetof(struct spool, head) + sizeof(struct batch_head),
+	      "head and rows are written at once");
 
 static size_t row_bytes(const struct spool *spool, uint32_t kind)
 {
 	return kind == CALL_LOG_CALLS ? spool->call_bytes : sizeof(struct event_record);
 }
 
-static FILE *open_unnamed(void)
+static int open_unnamed(void)
 {
 	const char *folder = getenv("TMPDIR");
 	char path[4096];
-	FILE *file;
 	int fd;
 
 	if (!folder || !*folder)
@@ -41,16 +49,12 @@ static FILE *open_unnamed(void)
 	if ((size_t)snprintf(path, sizeof(path), "%s/trace-analyze-XXXXXX", folder) >=
 	    sizeof(path)) {
 		errno = ENAMETOOLONG;
-		return NULL;
+		return -1;
 	}
-	fd = mkstemp(path);
-	if (fd < 0)
-		return NULL;
-	(void)unlink(path); /* a name that stays is untidy, not wrong */
-	file = fdopen(fd, "w+b");
-	if (!file)
-		close(fd);
-	return file;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		(void)unlink(path); /* a name that stays is untidy, not wrong */
+	return fd;
 }
 
 int spool_create(uint32_t nranks, struct spool **ret_spool)
@@ -61,8 +65,8 @@ int spool_create(uint32_t nranks, struct spool **ret_spool)
 	if (!spool)
 		return BELAY_E_NO_MEMORY;
 	spool->call_bytes = call_record_stride(nranks);
-	spool->file = open_unnamed();
-	if (!spool->file) {
+	spool->fd = open_unnamed();
+	if (spool->fd < 0) {
 		status = BELAY_E_SYSTEM;
 		free(spool);
 	} else {
@@ -71,17 +75,33 @@ int spool_create(uint32_t nranks, struct spool **ret_spool)
 	return status;
 }
 
+static int write_all(int fd, const void *bytes, size_t size)
+{
+	const char *from = bytes;
+
+	while (size) {
+		ssize_t n = write(fd, from, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return BELAY_E_SYSTEM;
+		from += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
 static int write_batch(struct spool *spool)
 {
 	size_t bytes = spool->head.count * row_bytes(spool, spool->head.kind);
-	int failed = 0;
+	int status = 0;
 
 	if (spool->head.count)
-		failed = fwrite(&spool->head, sizeof(spool->head), 1, spool->file) != 1 ||
-			 fwrite(spool->rows, bytes, 1, spool->file) != 1;
+		status = write_all(spool->fd, &spool->head, sizeof(spool->head) + bytes);
 	spool->bytes += bytes;
 	spool->head.count = 0;
-	return failed ? BELAY_E_SYSTEM : 0;
+	return status;
 }
 
 static int add(struct spool *spool, uint32_t kind, const void *row)
@@ -112,21 +132,39 @@ int spool_rewind(struct spool *spool)
 	int status = write_batch(spool);
 
 	spool->head = (struct batch_head){0};
-	if (status == 0 && (fflush(spool->file) != 0 || fseeko(spool->file, 0, SEEK_SET) != 0))
+	if (status == 0 && lseek(spool->fd, 0, SEEK_SET) != 0)
 		status = BELAY_E_SYSTEM;
 	return status;
+}
+
+/* Returns 0, or -1 at the end, or where it cannot be read. */
+static int read_all(int fd, void *bytes, size_t size)
+{
+	char *to = bytes;
+
+	while (size) {
+		ssize_t n = read(fd, to, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		to += n;
+		size -= (size_t)n;
+	}
+	return 0;
 }
 
 void spool_next(struct spool *spool, struct call_log_batch *ret_batch)
 {
 	struct batch_head head;
-	size_t bytes = 0;
+	size_t bytes;
 
 	*ret_batch = (struct call_log_batch){.kind = CALL_LOG_END};
-	if (fread(&head, sizeof(head), 1, spool->file) != 1)
+	if (read_all(spool->fd, &head, sizeof(head)) != 0)
 		return;
 	bytes = row_bytes(spool, head.kind);
-	if (fread(spool->rows, head.count * bytes, 1, spool->file) != 1)
+	if (read_all(spool->fd, spool->rows, head.count * bytes) != 0)
 		return;
 	*ret_batch = (struct call_log_batch){.kind = (enum call_log_kind)head.kind,
 					     .count = head.count,
@@ -143,6 +181,6 @@ void spool_free(struct spool *spool)
 {
 	if (!spool)
 		return;
-	(void)fclose(spool->file); /* nothing that anybody still needs */
+	(void)close(spool->fd); /* nothing that anybody still needs */
 	free(spool);
 }
