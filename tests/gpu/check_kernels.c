@@ -171,7 +171,7 @@ static void enqueue_series(struct kernel_ranks *ranks, unsigned rank, const stru
 			   unsigned ntrials)
 {
 	for (unsigned i = 0; i < ntrials; i++)
-		kernel_ranks_enqueue(ranks, rank, &trials[i], ranks->stream[rank]);
+		kernel_ranks_enqueue(ranks, rank, &trials[i], stream_of(ranks, rank));
 }
 
 static bool series_is_right(struct kernel_ranks *ranks, const struct trial *trials,
@@ -233,9 +233,9 @@ static cudaGraphExec_t capture(struct kernel_ranks *ranks, unsigned rank,
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
 
-	CUDA(cudaStreamBeginCapture(ranks->stream[rank], cudaStreamCaptureModeThreadLocal));
+	CUDA(cudaStreamBeginCapture(stream_of(ranks, rank), cudaStreamCaptureModeThreadLocal));
 	enqueue_series(ranks, rank, trials, ntrials);
-	CUDA(cudaStreamEndCapture(ranks->stream[rank], &graph));
+	CUDA(cudaStreamEndCapture(stream_of(ranks, rank), &graph));
 	CUDA(cudaGraphInstantiateWithFlags(&exec, graph, 0));
 	CUDA(cudaGraphDestroy(graph));
 	return exec;
@@ -248,7 +248,7 @@ static bool replays_are_right(struct kernel_ranks *ranks, cudaGraphExec_t *exec,
 	for (unsigned replay = 0; replay < 3; replay++) {
 		kernel_ranks_put(ranks, trials, ntrials);
 		for (unsigned r = 0; r < ranks->nranks; r++)
-			CUDA(cudaGraphLaunch(exec[r], ranks->stream[r]));
+			CUDA(cudaGraphLaunch(exec[r], stream_of(ranks, r)));
 		ranks->turn += ntrials;
 		kernel_ranks_wait(ranks, NULL, NULL);
 		if (!kernel_ranks_compare(ranks, trials, ntrials) ||

@@ -33,14 +33,14 @@ static bool selftest_finds(struct kernel_ranks *ranks, unsigned spoiler, uint64_
 
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		CUDA(symm_launch_selftest_write(&ranks->comm[r], nonce, r == spoiler,
-						ranks->stream[r]));
+						stream_of(ranks, r)));
 	kernel_ranks_wait(ranks, NULL, NULL);
 	for (unsigned r = 0; r < ranks->nranks; r++) {
 		int32_t *verdict = (int32_t *)ranks->scratch;
 
 		*verdict = 99;
 		CUDA(symm_launch_selftest_verify(&ranks->comm[r], nonce, verdict,
-						 ranks->stream[r]));
+						 stream_of(ranks, r)));
 		kernel_ranks_wait(ranks, NULL, NULL);
 		if (*verdict != want) {
 			printf("# rank %u: verdict %d instead of %d\n", r, *verdict, want);
@@ -64,13 +64,13 @@ static void check_probe(struct kernel_ranks *ranks)
 	bool good = true;
 
 	for (unsigned r = 0; r < ranks->nranks; r++)
-		CUDA(symm_launch_probe(&ranks->comm[r], 7, r == 0, ranks->stream[r]));
+		CUDA(symm_launch_probe(&ranks->comm[r], 7, r == 0, stream_of(ranks, r)));
 	kernel_ranks_wait(ranks, NULL, NULL);
 	for (unsigned r = 0; r < ranks->nranks; r++) {
 		uint32_t *seen = (uint32_t *)ranks->scratch;
 		uint32_t want = r == 0 ? ranks->nranks - 1 : ranks->nranks - 2;
 
-		CUDA(symm_launch_probe_read(&ranks->comm[r], 7, seen, ranks->stream[r]));
+		CUDA(symm_launch_probe_read(&ranks->comm[r], 7, seen, stream_of(ranks, r)));
 		kernel_ranks_wait(ranks, NULL, NULL);
 		good = good && *seen == want;
 	}
@@ -88,15 +88,15 @@ static void check_calibration(struct kernel_ranks *ranks)
 	uint64_t round = 3, first;
 	bool good;
 
-	CUDA(symm_launch_calibrate(&ranks->comm[0], round, 1000 * MS, ranks->stream[0]));
+	CUDA(symm_launch_calibrate(&ranks->comm[0], round, 1000 * MS, stream_of(ranks, 0)));
 	kernel_ranks_wait(ranks, give_calibration, &round);
 	first = word_now(&posted[1]);
 	good = word_now(&posted[0]) == round && first != 0;
-	CUDA(symm_launch_calibrate(&ranks->comm[0], round + 1, 5 * MS, ranks->stream[0]));
+	CUDA(symm_launch_calibrate(&ranks->comm[0], round + 1, 5 * MS, stream_of(ranks, 0)));
 	kernel_ranks_wait(ranks, NULL, NULL);
 	good = good && word_now(&posted[0]) == round;
 	round += 2;
-	CUDA(symm_launch_calibrate(&ranks->comm[0], round, 1000 * MS, ranks->stream[0]));
+	CUDA(symm_launch_calibrate(&ranks->comm[0], round, 1000 * MS, stream_of(ranks, 0)));
 	kernel_ranks_wait(ranks, give_calibration, &round);
 	report(good && word_now(&posted[0]) == round && word_now(&posted[1]) > first,
 	       "clocks are compared when the host says so, and the wait for it ends");
@@ -107,7 +107,7 @@ static void check_calibration(struct kernel_ranks *ranks)
 static void mark(struct kernel_ranks *ranks, int begin, uint64_t ticket)
 {
 	for (unsigned r = 0; r < ranks->nranks; r++)
-		CUDA(symm_launch_pass(&ranks->comm[r], begin, ticket, ranks->stream[r]));
+		CUDA(symm_launch_pass(&ranks->comm[r], begin, ticket, stream_of(ranks, r)));
 }
 
 static bool pass_is(const struct kernel_ranks *ranks, uint64_t pass, uint64_t first, uint64_t last)
@@ -161,13 +161,13 @@ static bool reduction_is_right(struct kernel_ranks *ranks, const struct trial *t
 	store(ranks, digest, &found, sizeof(found));
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		CUDA(cudaMemcpyAsync(parts + r * stride, ranks->input[r] + GUARD_BYTES, bytes,
-				     cudaMemcpyDefault, ranks->stream[0]));
+				     cudaMemcpyDefault, stream_of(ranks, 0)));
 	CUDA(cudaMemsetAsync(output - GUARD_BYTES, 0x5a, bytes + 2 * GUARD_BYTES,
-			     ranks->stream[0]));
+			     stream_of(ranks, 0)));
 	CUDA(symm_launch_reduce(parts, stride, ranks->nranks, trial->count, trial->dtype, trial->op,
-				output, digest, ranks->stream[0]));
+				output, digest, stream_of(ranks, 0)));
 	CUDA(cudaMemcpyAsync(ranks->output[0], output - GUARD_BYTES, bytes + 2 * GUARD_BYTES,
-			     cudaMemcpyDefault, ranks->stream[0]));
+			     cudaMemcpyDefault, stream_of(ranks, 0)));
 	kernel_ranks_wait(ranks, NULL, NULL);
 	fetch(ranks, &found, digest, sizeof(found));
 	if (memcmp(ranks->output[0] + GUARD_BYTES, ranks->expected, bytes) == 0 && found == want &&
@@ -205,9 +205,9 @@ static void enqueue_gate(struct kernel_ranks *ranks, unsigned rank, const struct
 	struct symm_launch launch = launch_of(ranks, rank, trial);
 
 	launch.path = 2;
-	CUDA(symm_launch_gate(&ranks->comm[rank], &launch, ranks->stream[rank]));
+	CUDA(symm_launch_gate(&ranks->comm[rank], &launch, stream_of(ranks, rank)));
 	launch.ticket = ranks->turn + 1;
-	CUDA(symm_launch_gate_end(&ranks->comm[rank], &launch, ranks->stream[rank]));
+	CUDA(symm_launch_gate_end(&ranks->comm[rank], &launch, stream_of(ranks, rank)));
 }
 
 static bool gate_is_recorded(struct kernel_ranks *ranks, unsigned rank)
@@ -350,7 +350,7 @@ static void carry_out(struct kernel_ranks *ranks, void *context)
 static bool is_retained(struct kernel_ranks *ranks, unsigned rank, const struct trial *trial)
 {
 	const struct symm_layout *layout = &ranks->comm[rank].layout;
-	const char *own = ranks->space + rank * layout->stride;
+	const char *own = ranks->space[rank] + rank * layout->stride;
 	size_t bytes = trial->count * element_bytes(trial->dtype);
 	const uint64_t *staged = (const uint64_t *)(own + layout->block_staged);
 	uint64_t word;
@@ -373,7 +373,7 @@ static bool parked_is_right(struct kernel_ranks *ranks, const struct trial *tria
 		struct symm_launch launch = launch_of(ranks, r, trial);
 
 		launch.ticket = ring.turn;
-		CUDA(symm_launch_parked(&ranks->comm[r], &launch, ranks->stream[r]));
+		CUDA(symm_launch_parked(&ranks->comm[r], &launch, stream_of(ranks, r)));
 	}
 	ranks->turn++;
 	kernel_ranks_wait(ranks, carry_out, &ring);

@@ -232,7 +232,7 @@ static bool later_calls_leave(struct kernel_ranks *ranks, const struct trial *tr
 
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		if (who >> r & 1)
-			kernel_ranks_enqueue(ranks, r, trial, ranks->stream[r]);
+			kernel_ranks_enqueue(ranks, r, trial, stream_of(ranks, r));
 	kernel_ranks_wait(ranks, NULL, NULL);
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		if (who >> r & 1 &&
@@ -433,7 +433,7 @@ struct slots {
 static struct slots slots_of(const struct kernel_ranks *ranks, unsigned rank, uint64_t turn)
 {
 	const struct symm_layout *layout = &ranks->comm[rank].layout;
-	char *own = ranks->space + rank * layout->stride;
+	char *own = ranks->space[rank] + rank * layout->stride;
 	uint64_t parity = turn % 2, n = ranks->nranks, slice = layout->slice_bytes;
 	char *results = own + layout->results + parity * n * slice;
 
@@ -551,10 +551,10 @@ static cudaGraphExec_t capture_nodes(struct kernel_ranks *ranks, unsigned rank,
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
 
-	CUDA(cudaStreamBeginCapture(ranks->stream[rank], cudaStreamCaptureModeThreadLocal));
+	CUDA(cudaStreamBeginCapture(stream_of(ranks, rank), cudaStreamCaptureModeThreadLocal));
 	for (unsigned i = 0; i < NODES; i++)
-		kernel_ranks_enqueue(ranks, rank, &trials[i], ranks->stream[rank]);
-	CUDA(cudaStreamEndCapture(ranks->stream[rank], &graph));
+		kernel_ranks_enqueue(ranks, rank, &trials[i], stream_of(ranks, rank));
+	CUDA(cudaStreamEndCapture(stream_of(ranks, rank), &graph));
 	CUDA(cudaGraphInstantiateWithFlags(&exec, graph, 0));
 	CUDA(cudaGraphDestroy(graph));
 	return exec;
@@ -565,7 +565,7 @@ static bool replay_is_right(struct kernel_ranks *ranks, const cudaGraphExec_t *e
 {
 	kernel_ranks_put(ranks, trials, NODES);
 	for (unsigned r = 0; r < ranks->nranks; r++)
-		CUDA(cudaGraphLaunch(exec[r], ranks->stream[r]));
+		CUDA(cudaGraphLaunch(exec[r], stream_of(ranks, r)));
 	ranks->turn += NODES;
 	kernel_ranks_wait(ranks, watchers ? watch : NULL, watchers);
 	return kernel_ranks_compare(ranks, trials, NODES);

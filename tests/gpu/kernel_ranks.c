@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/gpu/kernel_ranks.h"
-#include "runtime/cuda/block_words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,11 +11,14 @@
 
 #include "kernels/host_sum.h"
 #include "kernels/sum_types.h"
+#include "runtime/cuda/block_words.h"
+#include "runtime/cuda/gpu.h"
 
 #define PATTERN	     0xa5
 #define WAIT_NS	     UINT64_C(20000000000)
 #define LAST_NS	     UINT64_C(8000000000)
 #define AFTERMATH_NS UINT64_C(3000000000)
+#define REGION_UNIT  (UINT64_C(2) << 20) /* what regions are made of */
 
 /* ---- the GPU ------------------------------------------------------------------------------ */
 
@@ -100,13 +102,120 @@ static void *pinned_memory(size_t bytes)
 	return memory;
 }
 
+/* ---- regions ------------------------------------------------------------------------------ */
+
+static void gpu_check(int failed, const struct gpu_error *error)
+{
+	if (!failed)
+		return;
+	printf("Bail out! %s: %s\n", error->call, error->text);
+	fflush(stdout);
+	_exit(1);
+}
+
+/* Among devices regions are mapped as the runtime does it, in an address space of each rank. */
+static void map_regions(struct kernel_ranks *ranks, const struct symm_layout *layout)
+{
+	struct gpu_error error;
+	void *space;
+	int fd;
+
+	for (unsigned r = 0; r < ranks->nranks; r++) {
+		(void)stream_of(ranks, r);
+		gpu_check(gpu_region_create((int)(r % ranks->ndevices), layout->stride,
+					    &ranks->region[r], &fd, &error),
+			  &error);
+		close(fd);
+		gpu_check(gpu_space_reserve(ranks->nranks * layout->stride, &space, &error),
+			  &error);
+		ranks->space[r] = space;
+	}
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		for (unsigned q = 0; q < ranks->nranks; q++)
+			gpu_check(gpu_region_map(
+					  ranks->region[q], ranks->space[r] + q * layout->stride,
+					  layout->stride, (int)(r % ranks->ndevices), &error),
+				  &error);
+	for (unsigned r = 0; r < ranks->nranks; r++) {
+		(void)stream_of(ranks, r);
+		CUDA(cudaMemset(ranks->space[r] + r * layout->stride, 0, layout->stride));
+		CUDA(cudaDeviceSynchronize());
+	}
+}
+
+static void make_regions(struct kernel_ranks *ranks, const struct symm_layout *layout)
+{
+	char *space;
+
+	if (ranks->ndevices > 1) {
+		map_regions(ranks, layout);
+		return;
+	}
+	space = device_memory(ranks->nranks * layout->stride);
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		ranks->space[r] = space;
+}
+
+static void free_regions(struct kernel_ranks *ranks)
+{
+	uint64_t stride = ranks->comm[0].layout.stride;
+
+	if (ranks->ndevices == 1) {
+		CUDA(cudaFree(ranks->space[0]));
+		return;
+	}
+	for (unsigned r = 0; r < ranks->nranks; r++) {
+		for (unsigned q = 0; q < ranks->nranks; q++)
+			gpu_region_unmap(ranks->space[r] + q * stride, stride);
+		gpu_space_free(ranks->space[r], ranks->nranks * stride);
+	}
+	for (unsigned r = 0; r < ranks->nranks; r++)
+		gpu_region_free(ranks->region[r]);
+}
+
+/* ---- ranks -------------------------------------------------------------------------------- */
+
+cudaStream_t stream_of(const struct kernel_ranks *ranks, unsigned rank)
+{
+	if (ranks->ndevices > 1)
+		CUDA(cudaSetDevice((int)(rank % ranks->ndevices)));
+	return ranks->stream[rank];
+}
+
+/* BELAY_GPU_DEVICES: ranks take turns on so many devices; 1 without. */
+static unsigned devices_wanted(void)
+{
+	const char *text = getenv("BELAY_GPU_DEVICES");
+	unsigned long wanted = text ? strtoul(text, NULL, 10) : 1;
+	int there = 1;
+
+	CUDA(cudaGetDeviceCount(&there));
+	return wanted < 1 ? 1 : wanted > (unsigned)there ? (unsigned)there : (unsigned)wanted;
+}
+
+/* For faults and guards, which are plain memory of the first one. */
+static void let_devices_see_each_other(unsigned ndevices)
+{
+	for (unsigned a = 0; a < ndevices; a++)
+		for (unsigned b = 0; b < ndevices; b++) {
+			CUDA(cudaSetDevice((int)a));
+			if (a != b && cudaDeviceEnablePeerAccess((int)b, 0) != cudaSuccess)
+				(void)cudaGetLastError(); /* it has been before */
+		}
+	CUDA(cudaSetDevice(0));
+}
+
 static void open_rank(struct kernel_ranks *ranks, unsigned r, const struct symm_layout *layout)
 {
 	struct symm_comm *comm = &ranks->comm[r];
+	const char *why;
 
+	(void)stream_of(ranks, r);
+	cuda_check(symm_kernels_load(&why), "symm_kernels_load"); /* on this device too */
 	*comm = (struct symm_comm){
 		.layout = *layout,
-		.region = ranks->space,
+		.programmatic = ranks->ndevices > 1 && ranks->ndevices >= ranks->nranks,
+		.region = ranks->space[r],
 		.state = device_memory(sizeof(struct symm_state)),
 		.steps = ranks->words[r].steps,
 		.descriptions = ranks->words[r].descriptions,
@@ -130,13 +239,16 @@ void kernel_ranks_open(struct kernel_ranks *ranks, unsigned nranks, size_t symm_
 {
 	struct symm_layout layout;
 
-	*ranks = (struct kernel_ranks){.nranks = nranks, .capacity = capacity};
+	*ranks = (struct kernel_ranks){
+		.nranks = nranks, .ndevices = devices_wanted(), .capacity = capacity};
 	symm_layout_make(nranks, symm_bytes, &layout);
+	layout.stride = (layout.stride + REGION_UNIT - 1) / REGION_UNIT * REGION_UNIT;
+	let_devices_see_each_other(ranks->ndevices);
 	CUDA(cudaDeviceGetAttribute(&ranks->multiprocessors, cudaDevAttrMultiProcessorCount, 0));
 	CUDA(cudaStreamCreateWithFlags(&ranks->side, cudaStreamNonBlocking));
 	ranks->words = pinned_memory(SYMM_RANKS_MAX * sizeof(struct rank_words));
 	ranks->faults = device_memory(SYMM_RANKS_MAX * sizeof(struct symm_fault));
-	ranks->space = device_memory(nranks * layout.stride);
+	make_regions(ranks, &layout);
 	ranks->scratch = pinned_memory(FETCH_MAX);
 	ranks->expected = pinned_memory(buffer_bytes(ranks));
 	for (unsigned r = 0; r < nranks; r++)
@@ -147,6 +259,7 @@ void kernel_ranks_open(struct kernel_ranks *ranks, unsigned nranks, size_t symm_
 void kernel_ranks_close(struct kernel_ranks *ranks)
 {
 	for (unsigned r = 0; r < ranks->nranks; r++) {
+		(void)stream_of(ranks, r);
 		CUDA(cudaFree(ranks->comm[r].state));
 		CUDA(cudaFree(ranks->send[r]));
 		CUDA(cudaFree(ranks->recv[r]));
@@ -154,7 +267,7 @@ void kernel_ranks_close(struct kernel_ranks *ranks)
 		CUDA(cudaFreeHost(ranks->output[r]));
 		CUDA(cudaStreamDestroy(ranks->stream[r]));
 	}
-	CUDA(cudaFree(ranks->space));
+	free_regions(ranks);
 	CUDA(cudaFree(ranks->faults));
 	CUDA(cudaFreeHost(ranks->words));
 	CUDA(cudaFreeHost(ranks->scratch));
@@ -171,8 +284,9 @@ void kernel_ranks_reset(struct kernel_ranks *ranks, uint64_t turn_before)
 		ranks->comm[r].late_ns = LAST_NS / 2;
 		ranks->comm[r].last_ns = LAST_NS;
 		CUDA(cudaMemsetAsync(ranks->comm[r].state, 0, sizeof(struct symm_state),
-				     ranks->stream[r]));
-		CUDA(symm_launch_init(&ranks->comm[r], turn_before, turn_before, ranks->stream[r]));
+				     stream_of(ranks, r)));
+		CUDA(symm_launch_init(&ranks->comm[r], turn_before, turn_before,
+				      stream_of(ranks, r)));
 	}
 	kernel_ranks_wait(ranks, NULL, NULL);
 }
@@ -191,7 +305,7 @@ void kernel_ranks_fault(struct kernel_ranks *ranks, unsigned rank, uint32_t kind
 
 bool rank_is_idle(const struct kernel_ranks *ranks, unsigned rank)
 {
-	cudaError_t error = cudaStreamQuery(ranks->stream[rank]);
+	cudaError_t error = cudaStreamQuery(stream_of(ranks, rank));
 
 	if (error != cudaErrorNotReady)
 		CUDA(error);
@@ -373,7 +487,9 @@ unsigned blocks_that_fit(const struct kernel_ranks *ranks, uint16_t threads)
 	unsigned blocks;
 
 	CUDA(symm_kernels_blocks_per_sm(threads, &per_sm));
-	blocks = (unsigned)(per_sm * ranks->multiprocessors) / ranks->nranks;
+	blocks = (unsigned)(per_sm * ranks->multiprocessors) /
+		 ((ranks->nranks + ranks->ndevices - 1) / ranks->ndevices *
+		  (ranks->comm[0].programmatic ? 2 : 1));
 	return blocks > SYMM_BLOCKS_MAX ? SYMM_BLOCKS_MAX : blocks;
 }
 
@@ -395,15 +511,15 @@ void kernel_ranks_put(struct kernel_ranks *ranks, const struct trial *trials, un
 {
 	for (unsigned r = 0; r < ranks->nranks; r++) {
 		CUDA(cudaMemsetAsync(ranks->send[r], PATTERN, buffer_bytes(ranks),
-				     ranks->stream[r]));
+				     stream_of(ranks, r)));
 		CUDA(cudaMemsetAsync(ranks->recv[r], PATTERN, buffer_bytes(ranks),
-				     ranks->stream[r]));
+				     stream_of(ranks, r)));
 		for (unsigned i = 0; i < ntrials; i++) {
 			size_t at = GUARD_BYTES + trials[i].send_at;
 
 			CUDA(cudaMemcpyAsync(ranks->send[r] + at, ranks->input[r] + at,
 					     trials[i].count * element_bytes(trials[i].dtype),
-					     cudaMemcpyDefault, ranks->stream[r]));
+					     cudaMemcpyDefault, stream_of(ranks, r)));
 		}
 	}
 	kernel_ranks_wait(ranks, NULL, NULL);
@@ -445,7 +561,7 @@ void kernel_ranks_enqueue(struct kernel_ranks *ranks, unsigned rank, const struc
 void kernel_ranks_call(struct kernel_ranks *ranks, const struct trial *trial)
 {
 	for (unsigned r = 0; r < ranks->nranks; r++)
-		kernel_ranks_enqueue(ranks, r, trial, ranks->stream[r]);
+		kernel_ranks_enqueue(ranks, r, trial, stream_of(ranks, r));
 	ranks->turn++;
 }
 
@@ -520,7 +636,7 @@ static void fetch_outputs(struct kernel_ranks *ranks, const struct trial *last)
 	for (unsigned r = 0; r < ranks->nranks; r++)
 		CUDA(cudaMemcpyAsync(
 			ranks->output[r], last->in_place ? ranks->send[r] : ranks->recv[r],
-			end_of(last) + GUARD_BYTES, cudaMemcpyDefault, ranks->stream[r]));
+			end_of(last) + GUARD_BYTES, cudaMemcpyDefault, stream_of(ranks, r)));
 	kernel_ranks_wait(ranks, NULL, NULL);
 }
 

@@ -32,6 +32,7 @@ struct rank_words {
 
 struct kernel_ranks {
 	unsigned nranks;
+	unsigned ndevices; /* rank r is on device r % ndevices */
 	int multiprocessors;
 	uint64_t turn;	 /* last turn launched */
 	size_t capacity; /* bytes of each buffer that calls may use */
@@ -40,7 +41,8 @@ struct kernel_ranks {
 	cudaStream_t side; /* for copies beside kernels that wait */
 	struct rank_words *words;
 	struct symm_fault *faults;			   /* device; one for each rank */
-	char *space;					   /* all regions */
+	struct gpu_region *region[SYMM_RANKS_MAX];	   /* several devices only */
+	char *space[SYMM_RANKS_MAX];			   /* all regions, as a rank sees them */
 	char *send[SYMM_RANKS_MAX], *recv[SYMM_RANKS_MAX]; /* device */
 	char *input[SYMM_RANKS_MAX];			   /* pinned: what is in `send` */
 	char *output[SYMM_RANKS_MAX];			   /* pinned: as fetched */
@@ -68,6 +70,9 @@ void cuda_check(int code, const char *what);
 void kernel_ranks_open(struct kernel_ranks *ranks, unsigned nranks, size_t symm_bytes,
 		       size_t capacity);
 void kernel_ranks_close(struct kernel_ranks *ranks);
+
+/* The rank's stream; its device is the current one from here on. */
+cudaStream_t stream_of(const struct kernel_ranks *ranks, unsigned rank);
 
 /* A new communicator: numbers from turn_before, nothing posted, no fault, deadlines that no test
  * meets by chance. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How fast calls are: 122 in a graph, every algorithm with a choice of grids, ranks of one process
- * on one GPU. What is measured is the last rank's second replay of two in a row, while all ranks
- * are at it. The best grid of each algorithm goes to stdout, best first; all of them to --out.
+ * on one GPU, or on BELAY_GPU_DEVICES of them. What is measured is the last rank's second replay of
+ * two in a row, while all ranks are at it. The best grid of each algorithm goes to stdout, best
+ * first; all of them to --out.
  *
  * usage: check_kernels --time [--ranks N,...] [--bytes N,...] [--algorithm N] [--seconds N] [--out
  * FILE]
@@ -53,12 +54,12 @@ static cudaGraphExec_t capture(struct kernel_ranks *ranks, unsigned rank, const 
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
 
-	CUDA(cudaStreamBeginCapture(ranks->stream[rank], cudaStreamCaptureModeThreadLocal));
+	CUDA(cudaStreamBeginCapture(stream_of(ranks, rank), cudaStreamCaptureModeThreadLocal));
 	for (unsigned i = 0; i < GRAPH_CALLS; i++)
-		kernel_ranks_enqueue(ranks, rank, trial, ranks->stream[rank]);
-	CUDA(cudaStreamEndCapture(ranks->stream[rank], &graph));
+		kernel_ranks_enqueue(ranks, rank, trial, stream_of(ranks, rank));
+	CUDA(cudaStreamEndCapture(stream_of(ranks, rank), &graph));
 	CUDA(cudaGraphInstantiateWithFlags(&exec, graph, 0));
-	CUDA(cudaGraphUpload(exec, ranks->stream[rank]));
+	CUDA(cudaGraphUpload(exec, stream_of(ranks, rank)));
 	CUDA(cudaGraphDestroy(graph));
 	return exec;
 }
@@ -71,12 +72,12 @@ static double replay(struct kernel_ranks *ranks, cudaGraphExec_t *exec, cudaEven
 	for (unsigned r = 0; r < ranks->nranks; r++) {
 		bool last = r + 1 == ranks->nranks;
 
-		CUDA(cudaGraphLaunch(exec[r], ranks->stream[r]));
+		CUDA(cudaGraphLaunch(exec[r], stream_of(ranks, r)));
 		if (last)
-			CUDA(cudaEventRecord(event[0], ranks->stream[r]));
-		CUDA(cudaGraphLaunch(exec[r], ranks->stream[r]));
+			CUDA(cudaEventRecord(event[0], stream_of(ranks, r)));
+		CUDA(cudaGraphLaunch(exec[r], stream_of(ranks, r)));
 		if (last)
-			CUDA(cudaEventRecord(event[1], ranks->stream[r]));
+			CUDA(cudaEventRecord(event[1], stream_of(ranks, r)));
 	}
 	ranks->turn += 2 * GRAPH_CALLS;
 	kernel_ranks_wait(ranks, NULL, NULL);
@@ -97,6 +98,7 @@ static double measure(struct kernel_ranks *ranks, const struct trial *trial)
 	cudaEvent_t event[2];
 	double best = 0;
 
+	(void)stream_of(ranks, ranks->nranks - 1); /* its device's */
 	for (unsigned i = 0; i < 2; i++)
 		CUDA(cudaEventCreate(&event[i]));
 	for (unsigned r = 0; r < ranks->nranks; r++)
