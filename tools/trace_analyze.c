@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/analyze/compare.h"
 #include "tools/analyze/driver.h"
 #include "tools/analyze/interrupt.h"
 #include "tools/output_file.h"
@@ -37,6 +38,7 @@ static const char help[] =
 	"  export              the calls, for other programs\n"
 	"  what-if             what ranks on time, another path or other deadlines would have\n"
 	"                      changed\n"
+	"  compare             two recordings side by side: two INPUTs\n"
 	"\n"
 	"Options:\n"
 	"      --format=FORMAT   text (the default) or json\n"
@@ -108,6 +110,7 @@ enum command_number {
 	COMMAND_REPORT,
 	COMMAND_EXPORT,
 	COMMAND_WHAT_IF,
+	COMMAND_COMPARE,
 	COMMANDS
 };
 
@@ -124,6 +127,7 @@ static const struct {
 	[COMMAND_REPORT] = {"report", &command_report, NULL},
 	[COMMAND_EXPORT] = {"export", &command_export_csv, &command_export_json},
 	[COMMAND_WHAT_IF] = {"what-if", &command_what_if_text, &command_what_if_json},
+	[COMMAND_COMPARE] = {"compare", &compare_ops, &compare_ops},
 };
 
 /* Options that only some commands take. */
@@ -146,7 +150,7 @@ static const struct {
 };
 
 /* Words that other versions take as commands: here neither a command nor, by mistake, a file. */
-static const char *const reserved[] = {"replay", "compare"};
+static const char *const reserved[] = {"replay"};
 
 struct request {
 	size_t command;
@@ -422,6 +426,8 @@ static int check(struct request *request)
 					commands[request->command].name);
 	if (request->command == COMMAND_WHAT_IF)
 		return check_question(request);
+	if (request->command == COMMAND_COMPARE && request->noperands != 2)
+		return command_complain("compare takes two inputs, not %d", request->noperands);
 	if (request->command == COMMAND_EXPORT && !request->output.to)
 		return command_complain("export needs --to=csv or --to=json");
 	return 0;
@@ -450,30 +456,6 @@ static int parse(int argc, char **argv, struct request *request)
 	return status == 0 ? -1 : status;
 }
 
-/* A text must say so at once when an input is missing; the JSON document says it at its end as
- * well. */
-static void tell_missing(const struct inputs *inputs, size_t from)
-{
-	const struct input_damage *damages = inputs->damages.items;
-
-	for (size_t i = from; i < inputs->damages.count; i++)
-		command_error("cannot read '%s': %s", damages[i].file, damages[i].reason);
-}
-
-static int read_inputs(const struct request *request, struct inputs *inputs)
-{
-	int status = 0;
-
-	for (int i = 0; status == 0 && i < request->noperands; i++) {
-		size_t known = inputs->damages.count, found = 0;
-
-		status = inputs_add(inputs, request->operands[i], &found);
-		if (status == 0 && found == 0)
-			tell_missing(inputs, known);
-	}
-	return status == 0 ? inputs_sort(inputs) : status;
-}
-
 static void choose_ops(struct request *request)
 {
 	struct output *output = &request->output;
@@ -482,7 +464,7 @@ static void choose_ops(struct request *request)
 	output->ops = json ? commands[request->command].json : commands[request->command].text;
 }
 
-/* Opens the output. Returns 0 or an exit status. */
+/* Opens the output, which is none of both inputs. Returns 0 or an exit status. */
 static int open_output(struct request *request, const struct inputs *inputs)
 {
 	struct output *output = &request->output;
@@ -490,7 +472,7 @@ static int open_output(struct request *request, const struct inputs *inputs)
 
 	output->file = stdout;
 	if (path) {
-		if (inputs_contain(inputs, path))
+		if (inputs_contain(&inputs[0], path) || inputs_contain(&inputs[1], path))
 			return command_complain("--output '%s' is an input", path);
 		if (output_file_open(&request->output_file, path) != 0) {
 			command_error("cannot write '%s': %s", path, strerror(errno));
@@ -546,23 +528,42 @@ static int exit_status_of(const struct findings *findings)
 	return findings->failures ? EXIT_FINDINGS : EXIT_SOUND;
 }
 
+/* To compare each operand stands for itself. */
+static int read_inputs(const struct request *request, struct inputs *inputs)
+{
+	int status;
+
+	if (request->command != COMMAND_COMPARE)
+		return driver_read(inputs, request->operands, request->noperands);
+	status = driver_read(&inputs[0], &request->operands[0], 1);
+	return status == 0 ? driver_read(&inputs[1], &request->operands[1], 1) : status;
+}
+
+static int run_command(struct request *request, struct inputs *inputs,
+		       struct findings *ret_findings)
+{
+	if (request->command == COMMAND_COMPARE)
+		return compare_run(inputs, request->operands, 0, &request->output, ret_findings);
+	choose_ops(request);
+	return driver_run(inputs, &request->output, ret_findings);
+}
+
 static int analyze(struct request *request)
 {
 	struct progress progress;
-	struct inputs inputs = {.progress = &progress};
+	struct inputs inputs[2] = {{.progress = &progress}, {.progress = &progress}};
 	struct findings findings = {0};
 	int exit_status = EXIT_NOT_WRITTEN;
 	int status;
 
 	progress_init(&progress, request->progress);
-	status = read_inputs(request, &inputs);
+	status = read_inputs(request, inputs);
 	progress_clear(&progress);
 	if (status == 0) {
-		exit_status = open_output(request, &inputs);
+		exit_status = open_output(request, inputs);
 		if (exit_status != 0)
 			goto out;
-		choose_ops(request);
-		status = driver_run(&inputs, &request->output, &findings);
+		status = run_command(request, inputs, &findings);
 		exit_status = exit_status_of(&findings);
 	}
 	if (status == BELAY_E_ABORTED) {
@@ -576,7 +577,8 @@ static int analyze(struct request *request)
 	}
 	exit_status = close_output(request, exit_status);
 out:
-	inputs_free(&inputs);
+	inputs_free(&inputs[0]);
+	inputs_free(&inputs[1]);
 	cost_table_free(&request->costs);
 	return exit_status;
 }

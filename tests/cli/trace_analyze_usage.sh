@@ -33,13 +33,11 @@ is_refused "--rank=1 $logs" "--rank is an option of calls and export"
 is_refused "--output= $logs" "--output takes the name of a file"
 is_refused "--nonsense $logs" "unknown or ambiguous option '--nonsense'"
 is_refused "--format" "option '--format' needs a value"
-for word in replay compare; do
-	is_refused "$word $logs" "'$word' is no command of this version"
-done
+is_refused "replay $logs" "'replay' is no command of this version"
 
 help_names_what_is_there()
 {
-	ends 0 "$analyze" --help && [ ! -s "$tap_dir/err" ] && ! grep -qE 'replay|compare|perfetto' "$tap_dir/out"
+	ends 0 "$analyze" --help && [ ! -s "$tap_dir/err" ] && ! grep -qE 'replay|perfetto' "$tap_dir/out"
 }
 one_line_of_version()
 {

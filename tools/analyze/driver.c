@@ -355,3 +355,27 @@ int driver_run(struct inputs *inputs, struct output *output, struct findings *re
 		output->ops->close(output);
 	return status;
 }
+
+/* A text must say so at once when an input is missing; the JSON document says it at its end as
+ * well. */
+static void tell_missing(const struct inputs *inputs, size_t from)
+{
+	const struct input_damage *damages = inputs->damages.items;
+
+	for (size_t i = from; i < inputs->damages.count; i++)
+		command_error("cannot read '%s': %s", damages[i].file, damages[i].reason);
+}
+
+int driver_read(struct inputs *inputs, char *const *operands, int noperands)
+{
+	int status = 0;
+
+	for (int i = 0; status == 0 && i < noperands; i++) {
+		size_t known = inputs->damages.count, found = 0;
+
+		status = inputs_add(inputs, operands[i], &found);
+		if (status == 0 && found == 0)
+			tell_missing(inputs, known);
+	}
+	return status == 0 ? inputs_sort(inputs) : status;
+}

@@ -5,6 +5,10 @@
 
 #include "tools/analyze/command.h"
 
+/* Looks at the operands of a command; of those that give nothing at all stderr says why, at once.
+ * Returns 0, BELAY_E_NO_MEMORY or BELAY_E_ABORTED. */
+int driver_read(struct inputs *inputs, char *const *operands, int noperands);
+
 /* What the exit status is made of. */
 struct findings {
 	int failures; /* a rescue, mismatch, digest difference or verdict */
