@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes by marks and by what repeats; passes that are not whole do not count for the calls of a
- * pass. */
+/* Passes by marks; passes that are not whole do not count for the calls of a pass. */
 #include <check.h>
 
 #include "tests/support/made_calls.h"
@@ -124,40 +123,6 @@ START_TEST(the_rank_waited_for_is_the_one_that_costs_most)
 }
 END_TEST
 
-static const struct {
-	const char *rule;
-	const char *calls;
-	enum pass_by by;
-	uint64_t first_seq;
-	uint64_t period;
-} repetitions[] = {
-	{"two sizes in turn", "abababab", PASS_BY_PERIOD, 100, 2},
-	{"a cut at the end", "abcabcabca", PASS_BY_PERIOD, 100, 3},
-	{"the shortest wins", "aabaabaabaab", PASS_BY_PERIOD, 100, 3},
-	{"all alike", "aaaaaaaa", PASS_BY_NOTHING, 0, 0},
-	{"nothing repeats", "abcdefgh", PASS_BY_NOTHING, 0, 0},
-	{"once is no repetition", "abcdabc", PASS_BY_NOTHING, 0, 0},
-	{"a warm-up of its own", "xyzabababababab", PASS_BY_PERIOD, 103, 2},
-	{"too short to tell", "aba", PASS_BY_NOTHING, 0, 0},
-	{"no calls", "", PASS_BY_NOTHING, 0, 0},
-};
-
-START_TEST(without_marks_what_repeats_is_a_pass)
-{
-	uint64_t signatures[32] = {0};
-	size_t scratch[32];
-	size_t n = strlen(repetitions[_i].calls);
-	struct pass_rule rule;
-
-	for (size_t i = 0; i < n; i++)
-		signatures[i] = (uint64_t)repetitions[_i].calls[i];
-	pass_rule_find(signatures, n, 100, scratch, &rule);
-	ck_assert_msg(rule.by == repetitions[_i].by, "%s", repetitions[_i].rule);
-	ck_assert_msg(rule.period == repetitions[_i].period, "%s", repetitions[_i].rule);
-	ck_assert_msg(rule.first_seq == repetitions[_i].first_seq, "%s", repetitions[_i].rule);
-}
-END_TEST
-
 static Suite *suite(void)
 {
 	Suite *s = suite_create("passes");
@@ -168,8 +133,6 @@ static Suite *suite(void)
 	tcase_add_test(c, a_last_pass_without_its_end_mark_is_not_whole);
 	tcase_add_test(c, a_pass_with_a_failed_call_is_not_whole);
 	tcase_add_test(c, the_rank_waited_for_is_the_one_that_costs_most);
-	tcase_add_loop_test(c, without_marks_what_repeats_is_a_pass, 0,
-			    (int)(sizeof(repetitions) / sizeof(repetitions[0])));
 	suite_add_tcase(s, c);
 	return s;
 }

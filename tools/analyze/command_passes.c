@@ -14,12 +14,10 @@ static int begin_text(struct output *output)
 	if (rule->by == PASS_BY_MARKS)
 		fputs("passes by marks; times in us\n", output->file);
 	else if (rule->by == PASS_BY_PERIOD)
-		fprintf(output->file,
-			"no marks; passes by what repeats: %" PRIu64 " calls, from seq %" PRIu64
-			"; times in us\n",
-			rule->period, rule->first_seq);
+		fputs("no marks; passes by what repeats; times in us\n", output->file);
 	else
 		fputs("no marks, and nothing repeats: no passes\n", output->file);
+	text_period(output, "");
 	return 0;
 }
 

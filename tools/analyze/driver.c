@@ -8,8 +8,6 @@
 #include "tools/analyze/interrupt.h"
 #include "tools/analyze/merge.h"
 
-/* Calls looked at for a repetition when there are no marks; the first mark ends the search. */
-#define SEARCH_CALLS_MAX   65536u
 #define ROWS_BETWEEN_LOOKS 8192u
 /* Calls looked at beforehand for clocks that differ. */
 #define CLOCK_CALLS 256u
@@ -114,48 +112,71 @@ static uint64_t present_ranks(const struct run *run)
 	return mask;
 }
 
-/* Collects the signatures of the first calls. Ends at the first mark. */
-static int collect_signatures(struct run *run, uint64_t *signatures, size_t *ret_n,
-			      uint64_t *ret_first_seq)
+/* 0: it holds no call. */
+static uint64_t first_seq_of(const struct rank_stream *stream)
 {
-	struct call_row row;
-	int status = merge_start(&run->merge);
-	size_t n = 0;
+	uint64_t first = 0;
 
-	while (status == 0 && n < SEARCH_CALLS_MAX) {
-		status = merge_next(&run->merge, &row);
-		if (status != 0 || !row.ranks)
-			break;
-		if (row.pass) {
-			run->rule.by = PASS_BY_MARKS;
-			break;
-		}
-		/* A hole would shift all that follows. */
-		if (n > 0 && row.seq != *ret_first_seq + n)
-			break;
-		if (n == 0)
-			*ret_first_seq = row.seq;
-		signatures[n++] = pass_signature(row.records[__builtin_ctzll(row.ranks)]);
+	for (size_t i = 0; i < stream->nparts; i++) {
+		uint64_t seq = stream->parts[i].first_seq;
+
+		if (seq && (!first || seq < first))
+			first = seq;
 	}
-	merge_stop(&run->merge);
-	*ret_n = n;
-	return status;
+	return first;
+}
+
+/* The rank whose calls go back farthest: all ranks make the same. NULL: there are no calls. */
+static struct rank_stream *widest_stream(const struct run *run)
+{
+	struct rank_stream *widest = NULL;
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < run->merge.nstreams; i++) {
+		uint64_t seq = first_seq_of(&run->streams[i]);
+
+		if (seq && seq < first) {
+			first = seq;
+			widest = &run->streams[i];
+		}
+	}
+	return widest;
+}
+
+/* Goes through one rank's calls. The first mark ends it. */
+static int look_for_period(struct run *run, struct rank_stream *stream)
+{
+	struct period_follower follower;
+	int status = rank_stream_start(stream);
+
+	if (status == 0 && stream->head && !stream->head->pass)
+		status = period_follow_init(&follower, &run->arena);
+	while (status == 0 && stream->head && !stream->head->pass) {
+		period_follow_call(&follower, stream->head->seq, pass_signature(stream->head));
+		if (follower.calls % ROWS_BETWEEN_LOOKS == 0 && interrupt_requested())
+			return BELAY_E_ABORTED;
+		status = rank_stream_advance(stream);
+	}
+	if (status != 0)
+		return status;
+	if (stream->head) {
+		run->rule.by = PASS_BY_MARKS;
+	} else if (stream->records) {
+		period_follow_finish(&follower);
+		pass_rule_from(&follower, &run->rule);
+	}
+	return 0;
 }
 
 static int find_rule(struct run *run)
 {
-	uint64_t *signatures = malloc(SEARCH_CALLS_MAX * sizeof(*signatures));
-	size_t *scratch = malloc(SEARCH_CALLS_MAX * sizeof(*scratch));
-	uint64_t first_seq = 0;
-	int status = BELAY_E_NO_MEMORY;
-	size_t n = 0;
+	struct rank_stream *stream = widest_stream(run);
+	int status = 0;
 
-	if (signatures && scratch)
-		status = collect_signatures(run, signatures, &n, &first_seq);
-	if (status == 0 && run->rule.by != PASS_BY_MARKS)
-		pass_rule_find(signatures, n, first_seq, scratch, &run->rule);
-	free(signatures);
-	free(scratch);
+	if (stream) {
+		status = look_for_period(run, stream);
+		rank_stream_stop(stream);
+	}
 	return status;
 }
 

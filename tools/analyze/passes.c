@@ -53,8 +53,9 @@ static int end_pass(struct passes *passes, int is_last)
 	/* A next pass proves that this one ended; of the last one only its mark, or its length,
 	 * does. */
 	pass->whole = !pass->begins_cut && !pass->failed_calls;
-	if (is_last && passes->rule.by == PASS_BY_PERIOD)
-		pass->whole = pass->whole && pass_calls(pass) == passes->rule.period;
+	if (passes->rule.by == PASS_BY_PERIOD)
+		pass->whole = pass->whole &&
+			      pass_calls(pass) == pass_rule_calls(&passes->rule, pass->first_seq);
 	else if (is_last && passes->marks_seen)
 		pass->whole = pass->whole && passes->marked_end >= pass->pass;
 	name_the_waited_for(pass);

@@ -4,7 +4,7 @@
 #include "tools/analyze/print_json.h"
 
 /* Enough for nanoseconds of a year in microseconds, and no noise behind. */
-#define JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(15))
+#define JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15))
 
 static int dump(struct output *output, json_t *value)
 {
@@ -42,11 +42,15 @@ void json_document_end(struct output *output, const struct inputs *inputs)
 int json_rows_begin(struct output *output, const char *list)
 {
 	const struct summary *summary = output->summary;
+	int status;
 
 	fputs(output->comms_done ? ",\n" : "\n", output->file);
-	fprintf(output->file, "{\"id\":\"%s\",\"nranks\":%u,\"passes_by\":\"%s\",\"%s\":[",
-		summary->id, summary->nranks, pass_by_name(summary->passes.rule.by), list);
-	return 0;
+	fprintf(output->file,
+		"{\"id\":\"%s\",\"nranks\":%u,\"passes_by\":\"%s\",\"period\":", summary->id,
+		summary->nranks, pass_by_name(summary->passes.rule.by));
+	status = dump(output, json_period(&summary->passes.rule));
+	fprintf(output->file, ",\"%s\":[", list);
+	return status;
 }
 
 int json_row(struct output *output, json_t *row)
@@ -142,6 +146,38 @@ json_t *json_text(const char *text)
 json_t *json_path_or_null(uint8_t path)
 {
 	return path ? json_string(belay_path_name(path)) : json_null();
+}
+
+static json_t *breaks_of(const struct pass_rule *rule)
+{
+	size_t n = pass_rule_breaks(rule);
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < n; i++) {
+		struct pass_break broken;
+		json_t *one;
+
+		pass_rule_break(rule, i, &broken);
+		one = json_pack("{s:o,s:o,s:o}", "seq", json_number(broken.seq), "until",
+				broken.until ? json_number(broken.until) : json_null(), "calls",
+				broken.until ? json_number(broken.calls) : json_null());
+		if (!one || json_array_append_new(list, one) != 0) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
+	return list;
+}
+
+json_t *json_period(const struct pass_rule *rule)
+{
+	if (rule->by != PASS_BY_PERIOD)
+		return json_null();
+	return json_pack("{s:o,s:o,s:s,s:f,s:o,s:o}", "calls", json_number(rule->period),
+			 "first_seq", json_number(rule->first_seq), "by",
+			 rule->kind == PERIOD_SIZES ? "sizes" : "runs", "sure",
+			 pass_rule_sureness(rule), "unlike", json_number(rule->unlike), "breaks",
+			 breaks_of(rule));
 }
 
 json_t *json_time_us(const struct output *output, uint64_t time_ns)

@@ -28,6 +28,8 @@ json_t *json_number(uint64_t value);
 json_t *json_clocks(const struct clocks *clocks); /* a list: the ranks whose clocks differ */
 json_t *json_text(const char *text);		  /* bytes that are no UTF-8 become '?' */
 json_t *json_path_or_null(uint8_t path);
+/* What repeats, where passes are by that; else null. */
+json_t *json_period(const struct pass_rule *rule);
 /* Microseconds from the first call, or of CLOCK_MONOTONIC with --absolute. */
 json_t *json_time_us(const struct output *output, uint64_t time_ns);
 

@@ -2,6 +2,8 @@
 #include <inttypes.h>
 
 #include "tools/analyze/print_text.h"
+
+#define BREAKS_SHOWN 3u
 #include "tools/analyze/words.h"
 
 #define DAMAGES_SHOWN 6u
@@ -84,6 +86,45 @@ static void print_damage(const struct output *output, const struct input_damage 
 		fprintf(output->file, ", %" PRId64 " lost\n", one->records_lost);
 	else
 		fputs(", unknown how many lost\n", output->file);
+}
+
+static void print_break(const struct output *output, const struct pass_rule *rule, size_t i)
+{
+	struct pass_break broken;
+
+	pass_rule_break(rule, i, &broken);
+	fprintf(output->file, "%sseq %" PRIu64, i ? ", " : "", broken.seq);
+	if (!broken.until)
+		fputs(" (for good)", output->file);
+	else if (broken.calls != rule->period)
+		fprintf(output->file, " (%" PRIu64 " calls from seq %" PRIu64 " on)", broken.calls,
+			broken.until);
+	else
+		fprintf(output->file, " (again from seq %" PRIu64 " on)", broken.until);
+}
+
+void text_period(const struct output *output, const char *indent)
+{
+	const struct pass_rule *rule = &output->summary->passes.rule;
+	size_t breaks = pass_rule_breaks(rule);
+
+	if (rule->by != PASS_BY_PERIOD)
+		return;
+	fprintf(output->file,
+		rule->kind == PERIOD_SIZES
+			? "%severy %" PRIu64 " calls the same sizes come again, from seq %" PRIu64
+			: "%s%" PRIu64 " calls each are of one size, from seq %" PRIu64,
+		indent, rule->period, rule->first_seq);
+	fprintf(output->file, ": so it is for %.1f %% of the calls\n",
+		100.0 * pass_rule_sureness(rule));
+	if (!breaks)
+		return;
+	fprintf(output->file, "%sbroken %s at ", indent, breaks == 1 ? "once," : "first");
+	for (size_t i = 0; i < breaks && i < BREAKS_SHOWN; i++)
+		print_break(output, rule, i);
+	if (breaks > BREAKS_SHOWN)
+		fprintf(output->file, ", and %zu times more", breaks - BREAKS_SHOWN);
+	fputc('\n', output->file);
 }
 
 void text_damages(struct output *output, const struct inputs *inputs)

@@ -19,6 +19,10 @@ void text_time(const struct output *output, uint64_t time_ns, int width);
 /* A line for each rank whose clock is not the others', after `label`; nothing while all agree. */
 void text_clocks(const struct output *output, const char *label);
 
+/* Where passes are what repeats: what does, how sure that is, where it broke. Each line begins with
+ * `indent`. */
+void text_period(const struct output *output, const char *indent);
+
 /* The end of every text: what could not be read. */
 void text_damages(struct output *output, const struct inputs *inputs);
 

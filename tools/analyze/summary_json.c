@@ -142,19 +142,20 @@ static int comm_end(struct output *output)
 
 	return json_comm(
 		output,
-		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:"
+		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:"
+			  "o,s:"
 			  "o,s:o,s:o}",
 			  "id", summary->id, "nranks", (int)summary->nranks, "ranks_present",
 			  json_ranks(summary->present), "calls", json_number(summary->calls),
 			  "passes", json_number(passes->count), "passes_by",
-			  pass_by_name(passes->rule.by), "calls_per_pass", "min",
-			  json_number(passes->calls_min), "max", json_number(passes->calls_max),
-			  "latency_us", latency(summary), "paths", paths(summary), "stragglers",
-			  stragglers(summary), "late", late(summary), "rescues", rescues(summary),
-			  "mismatches", mismatches(summary), "digest_differences",
-			  digest_differences(summary), "verdict", verdict(summary), "lost_records",
-			  json_number(summary->lost_records), "clocks_differ",
-			  json_number(summary->calls_clocks_differ), "clocks",
+			  pass_by_name(passes->rule.by), "period", json_period(&passes->rule),
+			  "calls_per_pass", "min", json_number(passes->calls_min), "max",
+			  json_number(passes->calls_max), "latency_us", latency(summary), "paths",
+			  paths(summary), "stragglers", stragglers(summary), "late", late(summary),
+			  "rescues", rescues(summary), "mismatches", mismatches(summary),
+			  "digest_differences", digest_differences(summary), "verdict",
+			  verdict(summary), "lost_records", json_number(summary->lost_records),
+			  "clocks_differ", json_number(summary->calls_clocks_differ), "clocks",
 			  json_clocks(output->clocks)));
 }
 

@@ -64,6 +64,7 @@ static void print_passes(const struct output *output)
 	if (passes->outside)
 		fprintf(output->file, "; %" PRIu64 " calls outside any pass", passes->outside);
 	fputc('\n', output->file);
+	text_period(output, "            ");
 }
 
 static void print_latency(const struct output *output)

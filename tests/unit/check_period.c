@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes without marks: what repeats is found, in noise too, breaks are named, and where nothing
+ * repeats nothing is found. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/analyze/pass_rule.h"
+
+#define CALLS_MAX 400000u
+#define FIRST_SEQ 100u
+
+/* Calls being made up. */
+static uint64_t calls[CALLS_MAX];
+static size_t ncalls;
+static uint64_t random_state;
+
+/* What the follower makes of them. */
+static struct arena arena;
+static struct period_follower follower;
+static struct pass_rule rule;
+
+static uint64_t next_random(void)
+{
+	uint64_t x = random_state += 0x9e3779b97f4a7c15u;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static void begin(uint64_t seed)
+{
+	ncalls = 0;
+	random_state = seed;
+	memset(&arena, 0, sizeof(arena));
+}
+
+static void add(uint64_t signature)
+{
+	ck_assert_uint_lt(ncalls, CALLS_MAX);
+	calls[ncalls++] = signature;
+}
+
+/* A pass of two sizes in turn and another at its end. */
+static void add_layers(size_t period, size_t passes)
+{
+	for (size_t i = 0; i < passes * period; i++)
+		add(i % period == period - 1 ? 7 : 1 + (i % period & 1));
+}
+
+/* One call in `every` gets another signature. */
+static void add_noise(size_t every)
+{
+	for (size_t i = 0; i < ncalls; i++) {
+		if (next_random() % every == 0)
+			calls[i] = 1000 + next_random() % 3;
+	}
+}
+
+static void follow_but(size_t hole_from, size_t hole_until)
+{
+	ck_assert_int_eq(period_follow_init(&follower, &arena), 0);
+	for (size_t i = 0; i < ncalls; i++) {
+		if (i < hole_from || i >= hole_until)
+			period_follow_call(&follower, FIRST_SEQ + i, calls[i]);
+	}
+	period_follow_finish(&follower);
+	pass_rule_from(&follower, &rule);
+}
+
+static void follow_all(void)
+{
+	follow_but(0, 0);
+}
+
+static void end(void)
+{
+	arena_free(&arena);
+}
+
+static uint64_t pass_of(size_t call)
+{
+	const struct call_row row = {.seq = FIRST_SEQ + call};
+
+	return pass_rule_apply(&rule, &row);
+}
+
+static uint64_t index_of(size_t call)
+{
+	const struct call_row row = {.seq = FIRST_SEQ + call};
+
+	return pass_rule_index(&rule, &row);
+}
+
+static const struct {
+	const char *rule;
+	const char *calls;
+	enum pass_by by;
+	uint64_t first_seq;
+	uint64_t period;
+} repetitions[] = {
+	{"two sizes in turn", "abababab", PASS_BY_PERIOD, 100, 2},
+	{"a cut at the end", "abcabcabca", PASS_BY_PERIOD, 100, 3},
+	{"the shortest wins", "aabaabaabaab", PASS_BY_PERIOD, 100, 3},
+	{"all alike", "aaaaaaaa", PASS_BY_NOTHING, 0, 0},
+	{"nothing repeats", "abcdefgh", PASS_BY_NOTHING, 0, 0},
+	{"once is no repetition", "abcdabc", PASS_BY_NOTHING, 0, 0},
+	{"a warm-up of its own", "xyzabababababab", PASS_BY_PERIOD, 103, 2},
+	{"too short to tell", "aba", PASS_BY_NOTHING, 0, 0},
+	{"no calls", "", PASS_BY_NOTHING, 0, 0},
+};
+
+START_TEST(without_marks_what_repeats_is_a_pass)
+{
+	begin(1);
+	for (const char *call = repetitions[_i].calls; *call; call++)
+		add((uint64_t)*call);
+	follow_all();
+	ck_assert_msg(rule.by == repetitions[_i].by, "%s", repetitions[_i].rule);
+	ck_assert_msg(rule.period == repetitions[_i].period, "%s", repetitions[_i].rule);
+	ck_assert_msg(rule.first_seq == repetitions[_i].first_seq, "%s", repetitions[_i].rule);
+	end();
+}
+END_TEST
+
+static const size_t periods[] = {2, 3, 7, 61, 122, 123, 245, 1000, 3001};
+#define PERIODS ((int)(sizeof(periods) / sizeof(periods[0])))
+
+START_TEST(the_right_period_is_found_without_noise)
+{
+	size_t period = periods[_i];
+
+	begin(2);
+	add_layers(period, 10);
+	follow_all();
+	ck_assert_uint_eq(rule.period, period);
+	ck_assert_uint_eq(rule.first_seq, FIRST_SEQ);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 0);
+	ck_assert_uint_eq(pass_of(0), 1);
+	ck_assert_uint_eq(pass_of(10 * period - 1), 10);
+	ck_assert_uint_eq(index_of(10 * period - 1), period - 1);
+	ck_assert(pass_rule_sureness(&rule) == 1.0);
+	end();
+}
+END_TEST
+
+/* Seeds 1 to 10, each with another period and more noise. */
+START_TEST(the_right_period_is_found_in_noise)
+{
+	size_t period = 20 + 27 * (size_t)_i, every = 1000 / (1 + (size_t)_i % 8);
+
+	begin((uint64_t)_i);
+	add_layers(period, 200);
+	add_noise(every);
+	follow_all();
+	ck_assert_uint_eq(rule.period, period);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 0);
+	ck_assert_uint_eq((rule.first_seq - FIRST_SEQ) % period, 0);
+	ck_assert(pass_rule_sureness(&rule) > 0.98 && pass_rule_sureness(&rule) < 1.0);
+	/* How many were unlike is told exactly where all calls are in passes. */
+	if (rule.inside == ncalls) {
+		uint64_t unlike = 0;
+
+		for (size_t i = 0; i < ncalls; i++)
+			unlike += calls[i] >= 1000;
+		ck_assert_uint_eq(rule.unlike, unlike);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(sizes_of_any_kind_may_repeat)
+{
+	uint64_t sizes[300];
+	size_t period = 2 + (size_t)_i * 29;
+
+	begin(40 + (uint64_t)_i);
+	sizes[0] = 99;
+	for (size_t i = 1; i < period; i++)
+		sizes[i] = next_random() % 5;
+	for (size_t i = 0; i < 100 * period; i++)
+		add(sizes[i % period]);
+	add_noise(2000);
+	follow_all();
+	ck_assert_uint_eq(rule.period, period);
+	end();
+}
+END_TEST
+
+/* Of 2 to 17 sizes, in lists of any length: what repeats there is chance. */
+START_TEST(there_is_no_period_in_random_calls)
+{
+	begin(500 + (uint64_t)_i);
+	for (size_t i = 0; i < 50 + 2197 * (size_t)_i; i++)
+		add(next_random() % (2 + (uint64_t)_i % 16));
+	follow_all();
+	ck_assert_msg(rule.by == PASS_BY_NOTHING, "seed %d: period %llu", 500 + _i,
+		      (unsigned long long)rule.period);
+	end();
+}
+END_TEST
+
+START_TEST(there_is_no_period_in_like_calls_with_noise)
+{
+	begin(700 + (uint64_t)_i);
+	for (size_t i = 0; i < 300 + 2197 * (size_t)_i; i++)
+		add(5);
+	add_noise(20 + 50 * (size_t)_i);
+	follow_all();
+	ck_assert_msg(rule.by == PASS_BY_NOTHING, "seed %d: period %llu", 700 + _i,
+		      (unsigned long long)rule.period);
+	end();
+}
+END_TEST
+
+/* Calls put in between passes, or missing from one: where, and where it goes on. */
+static const struct {
+	const char *what;
+	size_t passes_before;
+	size_t cut;   /* calls that the last pass before lacks */
+	size_t added; /* calls of another size */
+} breaks[] = {
+	{"seven calls between passes", 30, 0, 7}, {"one call between passes", 30, 0, 1},
+	{"two calls between passes", 30, 0, 2},	  {"a pass cut by five", 30, 5, 0},
+	{"a pass cut by four", 30, 4, 0},	  {"a pass cut by one", 30, 1, 0},
+	{"cut, and others", 30, 50, 20},	  {"soon after the start", 3, 0, 9},
+	{"very many calls between", 30, 0, 2000}, {"late in a long recording", 500, 0, 3},
+	{"a pass cut in a long one", 500, 60, 0},
+};
+
+START_TEST(a_break_is_named_with_where_it_goes_on)
+{
+	size_t before = 122 * breaks[_i].passes_before - breaks[_i].cut;
+	size_t after = before + breaks[_i].added;
+	struct pass_break broken;
+
+	begin(3);
+	add_layers(122, breaks[_i].passes_before);
+	ncalls = before;
+	for (size_t i = 0; i < breaks[_i].added; i++)
+		add(50);
+	add_layers(122, 40);
+	follow_all();
+	ck_assert_msg(rule.period == 122, "%s: %llu", breaks[_i].what,
+		      (unsigned long long)rule.period);
+	ck_assert_msg(pass_rule_breaks(&rule) == 1, "%s: %zu breaks", breaks[_i].what,
+		      pass_rule_breaks(&rule));
+	pass_rule_break(&rule, 0, &broken);
+	ck_assert_msg(broken.seq == FIRST_SEQ + before, "%s: at call %lld of %zu", breaks[_i].what,
+		      (long long)broken.seq - FIRST_SEQ, before);
+	ck_assert_msg(broken.until == FIRST_SEQ + after, "%s: until call %lld of %zu",
+		      breaks[_i].what, (long long)broken.until - FIRST_SEQ, after);
+	ck_assert_uint_eq(broken.calls, 122);
+	ck_assert_uint_eq(pass_of(after), breaks[_i].passes_before + 1);
+	ck_assert_uint_eq(index_of(after), 0);
+	if (breaks[_i].added)
+		ck_assert_uint_eq(pass_of(before), 0);
+	end();
+}
+END_TEST
+
+START_TEST(another_period_after_a_break_is_found)
+{
+	struct pass_break broken;
+
+	begin(4);
+	add_layers(122, 60);
+	add_layers(100, 60);
+	follow_all();
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 1);
+	pass_rule_break(&rule, 0, &broken);
+	/* Up to its last call the first pass of the new kind is like one of the old. */
+	ck_assert_uint_eq(broken.seq, FIRST_SEQ + 60 * 122 + 99);
+	ck_assert_uint_eq(broken.calls, 100);
+	ck_assert_uint_eq(broken.until, FIRST_SEQ + 60 * 122 + 100);
+	ck_assert_uint_eq(pass_rule_calls(&rule, FIRST_SEQ + 60 * 122 + 300), 100);
+	end();
+}
+END_TEST
+
+START_TEST(a_period_that_ends_for_good_is_told)
+{
+	struct pass_break broken;
+
+	begin(5);
+	add_layers(122, 300);
+	for (size_t i = 0; i < 50000; i++)
+		add(100 + next_random() % 9);
+	follow_all();
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 1);
+	pass_rule_break(&rule, 0, &broken);
+	ck_assert_uint_eq(broken.seq, FIRST_SEQ + 300 * 122);
+	ck_assert_uint_eq(broken.until, 0);
+	ck_assert_uint_eq(pass_of(ncalls - 1), 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_period_is_found_after_a_long_time_without)
+{
+	begin(6);
+	for (size_t i = 0; i < 150000; i++)
+		add(100 + next_random() % 9);
+	add_layers(122, 1000);
+	follow_all();
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_gt(rule.inside, 20000);
+	end();
+}
+END_TEST
+
+START_TEST(each_pass_may_have_a_size_of_its_own)
+{
+	begin(7);
+	for (size_t pass = 0; pass < 100; pass++) {
+		uint64_t size = next_random() % 16;
+
+		for (size_t i = 0; i < 122; i++)
+			add(size);
+		if (pass == 49)
+			add(77), add(77), add(77);
+	}
+	add_noise(3000);
+	follow_all();
+	ck_assert_int_eq(rule.kind, PERIOD_ALIKE);
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 1);
+	ck_assert_uint_eq(index_of(ncalls - 1), 121);
+	ck_assert_uint_eq(pass_of(ncalls - 1), 100);
+	end();
+}
+END_TEST
+
+START_TEST(lost_records_do_not_put_it_out_of_step)
+{
+	begin(8);
+	add_layers(122, 100);
+	follow_but(5000, 5000 + 300 * (size_t)_i);
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_eq(rule.nstretches, 1);
+	ck_assert_uint_eq(index_of(ncalls - 1), 121);
+	end();
+}
+END_TEST
+
+START_TEST(a_recording_may_begin_within_a_pass)
+{
+	begin(9);
+	add_layers(122, 50);
+	memmove(calls, calls + 40, (ncalls - 40) * sizeof(calls[0]));
+	ncalls -= 40;
+	follow_all();
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 0);
+	end();
+}
+END_TEST
+
+START_TEST(breaks_without_end_are_cut_off)
+{
+	begin(10);
+	for (size_t i = 0; i < PERIOD_STRETCHES_MAX + 200; i++) {
+		add_layers(11, 3);
+		for (size_t odd = 0; odd < 5; odd++)
+			add(50 + next_random() % 9);
+	}
+	follow_all();
+	ck_assert_uint_le(rule.nstretches, PERIOD_STRETCHES_MAX);
+	end();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("period");
+	TCase *c = tcase_create("period");
+
+	tcase_set_timeout(c, 30);
+	tcase_add_loop_test(c, without_marks_what_repeats_is_a_pass, 0,
+			    (int)(sizeof(repetitions) / sizeof(repetitions[0])));
+	tcase_add_loop_test(c, the_right_period_is_found_without_noise, 0, PERIODS);
+	tcase_add_loop_test(c, the_right_period_is_found_in_noise, 1, 11);
+	tcase_add_loop_test(c, sizes_of_any_kind_may_repeat, 0, 8);
+	tcase_add_loop_test(c, there_is_no_period_in_random_calls, 0, 16);
+	tcase_add_loop_test(c, there_is_no_period_in_like_calls_with_noise, 0, 8);
+	tcase_add_loop_test(c, a_break_is_named_with_where_it_goes_on, 0,
+			    (int)(sizeof(breaks) / sizeof(breaks[0])));
+	tcase_add_test(c, another_period_after_a_break_is_found);
+	tcase_add_test(c, a_period_that_ends_for_good_is_told);
+	tcase_add_test(c, a_period_is_found_after_a_long_time_without);
+	tcase_add_test(c, each_pass_may_have_a_size_of_its_own);
+	tcase_add_loop_test(c, lost_records_do_not_put_it_out_of_step, 0, 4);
+	tcase_add_test(c, a_recording_may_begin_within_a_pass);
+	tcase_add_test(c, breaks_without_end_are_cut_off);
+	suite_add_tcase(s, c);
+	return s;
+}
+
+#include "check_main.h"
