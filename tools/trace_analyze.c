@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/analyze/compare.h"
 #include "tools/analyze/driver.h"
@@ -49,7 +50,7 @@ static const char help[] =
 	"      --pass=N          only the calls of pass N                     (calls, export)\n"
 	"      --rank=R          only the records of rank R                   (calls, export)\n"
 	"      --slower-than=US  only records of more than US microseconds    (calls, export)\n"
-	"      --to=FORMAT       csv or json                                  (export)\n"
+	"      --to=FORMAT       csv, json or perfetto                        (export)\n"
 	"      --on-time=R,...   these ranks no later than the others        (what-if)\n"
 	"      --costs=FILE      calls at the measured costs of this table, a JSON document of\n"
 	"                        belay-bench                                  (what-if)\n"
@@ -218,6 +219,8 @@ static int parse_to(const char *text, enum export_format *ret_to)
 		*ret_to = EXPORT_CSV;
 	else if (strcmp(text, "json") == 0)
 		*ret_to = EXPORT_JSON;
+	else if (strcmp(text, "perfetto") == 0)
+		*ret_to = EXPORT_PERFETTO;
 	else
 		return -1;
 	return 0;
@@ -341,7 +344,8 @@ static int take_option(struct request *request, int code)
 	case OPTION_TO:
 		return parse_to(optarg, &request->output.to) == 0
 			       ? 0
-			       : command_complain("--to takes csv or json, not '%s'", optarg);
+			       : command_complain("--to takes csv, json or perfetto, not '%s'",
+						  optarg);
 	case OPTION_ON_TIME:
 	case OPTION_COSTS:
 	case OPTION_PATH:
@@ -409,6 +413,15 @@ static int check_question(struct request *request)
 	return 0;
 }
 
+static int check_export(const struct request *request)
+{
+	if (!request->output.to)
+		return command_complain("export needs --to=csv, --to=json or --to=perfetto");
+	if (request->output.to == EXPORT_PERFETTO && !request->output_path && isatty(STDOUT_FILENO))
+		return command_complain("--to=perfetto is not for a terminal: give --output");
+	return 0;
+}
+
 /* What only the whole command line can tell. */
 static int check(struct request *request)
 {
@@ -428,8 +441,8 @@ static int check(struct request *request)
 		return check_question(request);
 	if (request->command == COMMAND_COMPARE && request->noperands != 2)
 		return command_complain("compare takes two inputs, not %d", request->noperands);
-	if (request->command == COMMAND_EXPORT && !request->output.to)
-		return command_complain("export needs --to=csv or --to=json");
+	if (request->command == COMMAND_EXPORT)
+		return check_export(request);
 	return 0;
 }
 
@@ -458,10 +471,19 @@ static int parse(int argc, char **argv, struct request *request)
 
 static void choose_ops(struct request *request)
 {
+	static const struct command_ops *const exports[] = {
+		[EXPORT_CSV] = &command_export_csv,
+		[EXPORT_JSON] = &command_export_json,
+		[EXPORT_PERFETTO] = &command_export_perfetto,
+	};
 	struct output *output = &request->output;
-	int json = output->format == COMMAND_JSON || output->to == EXPORT_JSON;
 
-	output->ops = json ? commands[request->command].json : commands[request->command].text;
+	if (output->to)
+		output->ops = exports[output->to];
+	else if (output->format == COMMAND_JSON)
+		output->ops = commands[request->command].json;
+	else
+		output->ops = commands[request->command].text;
 }
 
 /* Opens the output, which is none of both inputs. Returns 0 or an exit status. */

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "tools/analyze/call_filter.h"
 #include "tools/analyze/clocks.h"
 #include "tools/analyze/inputs.h"
 #include "tools/analyze/summary.h"
@@ -16,15 +17,7 @@
 #include "tools/analyze/what_if.h"
 #include "tools/command_line.h"
 
-enum export_format { EXPORT_CSV = 1, EXPORT_JSON };
-
-/* Which calls `calls` and `export` print. */
-struct call_filter {
-	uint64_t seq_first, seq_last;
-	uint64_t pass;	/* 0: any */
-	uint64_t ranks; /* mask */
-	uint64_t slower_than_ns;
-};
+enum export_format { EXPORT_CSV = 1, EXPORT_JSON, EXPORT_PERFETTO };
 
 /* Where and how a command prints, and its place in it. */
 struct output {
@@ -73,6 +66,6 @@ extern const struct command_ops command_faults_text, command_faults_json;
 extern const struct command_ops command_calls_text, command_calls_json;
 extern const struct command_ops command_report;
 extern const struct command_ops command_what_if_text, command_what_if_json;
-extern const struct command_ops command_export_csv, command_export_json;
+extern const struct command_ops command_export_csv, command_export_json, command_export_perfetto;
 
 #endif /* BELAY_TOOLS_ANALYZE_COMMAND_H */

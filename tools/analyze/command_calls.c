@@ -21,29 +21,13 @@ static const struct {
 typedef int print_record_function(struct output *output, const struct call_row *row,
 				  const struct row_facts *facts, uint32_t rank);
 
-static int wanted(const struct call_filter *filter, const struct call_record *record)
-{
-	return record->duration_ns >= filter->slower_than_ns;
-}
-
 static int print_wanted(struct output *output, const struct call_row *row,
 			const struct row_facts *facts, print_record_function *print)
 {
-	const struct call_filter *filter = &output->filter;
-	uint64_t left = row->ranks & filter->ranks;
 	int status = 0;
 
-	if (row->seq < filter->seq_first || row->seq > filter->seq_last)
-		return 0;
-	if (filter->pass && row->pass != filter->pass)
-		return 0;
-	while (status == 0 && left) {
-		uint32_t rank = mask_pop(&left);
-
-		if (!wanted(filter, row->records[rank]))
-			continue;
-		status = print(output, row, facts, rank);
-	}
+	for (uint64_t left = call_filter_ranks(&output->filter, row); status == 0 && left;)
+		status = print(output, row, facts, mask_pop(&left));
 	return status;
 }
 
@@ -342,19 +326,9 @@ static int row_csv(struct output *output, const struct call_row *row, const stru
 	return print_wanted(output, row, facts, record_csv);
 }
 
-/* A table of rows alone: damage is told on stderr. */
-static void end_csv(struct output *output, const struct inputs *inputs)
-{
-	const struct input_damage *damages = inputs->damages.items;
-
-	(void)output;
-	for (size_t i = 0; i < inputs->damages.count; i++)
-		command_error("%s: %s", damages[i].file, damages[i].reason);
-}
-
 const struct command_ops command_export_csv = {
 	.name = "export",
 	.begin = begin_csv,
 	.row = row_csv,
-	.end = end_csv,
+	.end = text_damages_aside,
 };

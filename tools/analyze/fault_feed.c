@@ -118,3 +118,20 @@ void fault_print(FILE *file, const struct timeline_item *item)
 	if (item->text[0])
 		fprintf(file, ": %s", item->text);
 }
+
+const char *fault_title(enum timeline_kind kind)
+{
+	static const char *const titles[] = {
+		[TIMELINE_LATE] = "late",
+		[TIMELINE_LOST_WRITE] = "lost write",
+		[TIMELINE_RESCUE] = "rescue",
+		[TIMELINE_BREAKER] = "breaker",
+		[TIMELINE_PATH_SWITCH] = "path switch",
+		[TIMELINE_MISMATCH] = "mismatch",
+		[TIMELINE_DIGEST] = "digest difference",
+		[TIMELINE_VERDICT] = "verdict",
+		[TIMELINE_ERROR] = "error",
+	};
+
+	return titles[kind];
+}

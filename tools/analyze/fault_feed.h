@@ -19,6 +19,9 @@ int fault_feed_finish(struct timeline *timeline, const struct summary *summary);
 /* "rank 1 late by 15.0 ms; rank 0,2,3 waited", and the item's own text behind it. */
 void fault_print(FILE *file, const struct timeline_item *item);
 
+/* "lost write": what kind of thing it is. */
+const char *fault_title(enum timeline_kind kind);
+
 const char *fault_breaker_name(int state);
 
 #endif /* BELAY_TOOLS_ANALYZE_FAULT_FEED_H */

@@ -145,3 +145,12 @@ void text_damages(struct output *output, const struct inputs *inputs)
 		fprintf(output->file, "  and %zu more (all of them with --format=json)\n",
 			n - DAMAGES_SHOWN);
 }
+
+void text_damages_aside(struct output *output, const struct inputs *inputs)
+{
+	const struct input_damage *damages = inputs->damages.items;
+
+	(void)output;
+	for (size_t i = 0; i < inputs->damages.count; i++)
+		command_error("%s: %s", damages[i].file, damages[i].reason);
+}

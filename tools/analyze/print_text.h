@@ -25,5 +25,7 @@ void text_period(const struct output *output, const char *indent);
 
 /* The end of every text: what could not be read. */
 void text_damages(struct output *output, const struct inputs *inputs);
+/* The same on stderr, of what is not for people. */
+void text_damages_aside(struct output *output, const struct inputs *inputs);
 
 #endif /* BELAY_TOOLS_ANALYZE_PRINT_TEXT_H */

@@ -10,24 +10,6 @@
 
 #define LANE_HEIGHT 10u
 
-/* Kinds in the reader's words. */
-static const char *kind_title(size_t kind)
-{
-	static const char *const titles[REPORT_FAULT_KINDS] = {
-		[TIMELINE_LATE] = "late",
-		[TIMELINE_LOST_WRITE] = "lost write",
-		[TIMELINE_RESCUE] = "rescue",
-		[TIMELINE_BREAKER] = "breaker",
-		[TIMELINE_PATH_SWITCH] = "path switch",
-		[TIMELINE_MISMATCH] = "mismatch",
-		[TIMELINE_DIGEST] = "digest difference",
-		[TIMELINE_VERDICT] = "verdict",
-		[TIMELINE_ERROR] = "error",
-	};
-
-	return titles[kind];
-}
-
 /* Columns up to the last call or the last fault. */
 static size_t columns_used(const struct report_page *page)
 {
@@ -53,9 +35,10 @@ static void print_lane(const struct report_page *page, size_t kind, size_t colum
 	const struct report_faults *faults = &page->data->faults;
 	FILE *file = page->file;
 
-	fprintf(file, "<p class=\"lane\"><b>%s</b> %" PRIu64 "</p>\n", kind_title(kind),
-		faults->counts[kind]);
-	figure_svg_begin(page, "lane", columns * FIGURE_COLUMN, LANE_HEIGHT, kind_title(kind));
+	fprintf(file, "<p class=\"lane\"><b>%s</b> %" PRIu64 "</p>\n",
+		fault_title((enum timeline_kind)kind), faults->counts[kind]);
+	figure_svg_begin(page, "lane", columns * FIGURE_COLUMN, LANE_HEIGHT,
+			 fault_title((enum timeline_kind)kind));
 	fprintf(file, "<path class=\"grid\" d=\"M0 5H%zu\"/><path class=\"fault\" d=\"",
 		columns * FIGURE_COLUMN);
 	for (size_t i = 0; i < columns; i++) {
@@ -76,7 +59,7 @@ static void print_column(const struct report_page *page, size_t i)
 	for (size_t kind = 1; kind < REPORT_FAULT_KINDS; kind++) {
 		if (!faults->columns[kind][i])
 			continue;
-		fprintf(file, "%s%s %" PRIu32, separator, kind_title(kind),
+		fprintf(file, "%s%s %" PRIu32, separator, fault_title((enum timeline_kind)kind),
 			faults->columns[kind][i]);
 		separator = ", ";
 	}
@@ -92,7 +75,7 @@ static void print_row(const struct report_page *page, const struct timeline_item
 	report_print_since(page, item->time_ns);
 	fprintf(page->file, "</td><td>%s</td><td class=\"words\">",
 		item->seq ? words_place(item->seq, item->pass, place) : "-");
-	fprintf(page->file, "<b>%s</b>: ", kind_title(item->kind));
+	fprintf(page->file, "<b>%s</b>: ", fault_title(item->kind));
 	if (words) {
 		fault_print(words, item);
 		(void)fclose(words);
