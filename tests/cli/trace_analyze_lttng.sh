@@ -34,7 +34,9 @@ fi
 
 record()
 {
-	lttng create "$session" --output="$tap_dir/all" && lttng enable-channel -u --buffers-pid -s "$session" calls &&
+	# Small packets and files, so that a trace has several of each.
+	lttng create "$session" --output="$tap_dir/all" &&
+		lttng enable-channel -u --buffers-pid --subbuf-size=8K --num-subbuf=32 --tracefile-size=32K -s "$session" calls &&
 		lttng enable-event -u 'belay:*' -c calls -s "$session" && lttng start "$session" || return 1
 	timeout 60 "$top_builddir/belay-bench" --backend=host --ranks=2 --workload=verify-pass --passes=3 --log-dir="$tap_dir/log" \
 		--fault='rank=1,seq=200,kind=drop;rank=0,seq=300,kind=delay:15'
@@ -84,6 +86,8 @@ costs()
 	show
 	return 1
 }
+tap_is "the trace has several files and packets, so that the following means something" test "$(find "$tap_dir/lttng" -name 'calls_*' \
+	! -path '*/index/*' | wc -l)" -ge 6
 fresh
 truncate -s -100 "$stream"
 tap_is "a torn last packet is cut off and named" costs '.damaged[0].reason | test("torn packet")'
@@ -91,6 +95,44 @@ fresh
 head -c 4096 /dev/zero >>"$stream"
 tap_is "zeros behind the last packet cost nothing before them" costs \
 	'(.damaged[0].reason | test("no packet")) and .comms[0].lost_records == 0 and (.comms[0].ranks_present == [0,1])'
+torn_inside()
+{
+	fresh
+	{
+		head -c 8000 "$stream"
+		tail -c +8193 "$stream"
+	} >"$tap_dir/torn"
+	mv "$tap_dir/torn" "$stream"
+	costs '(.damaged | length) == 1 and (.damaged[0].reason | test("torn packet in a stream .8000 of [0-9]+ bytes left out, at 0."))'
+}
+tap_is "a packet torn in the middle of a stream costs itself" torn_inside
+# Events of a kind that there is not.
+unreadable()
+{
+	fresh
+	head -c 6000 /dev/zero | tr '\0' '\377' | dd of="$stream" bs=1 seek=8400 conv=notrunc 2>/dev/null
+	costs '(.damaged | length) == 1 and
+		(.damaged[0].reason | test("a packet that libbabeltrace2 cannot read .8192 of [0-9]+ bytes left out, at 8192.$"))'
+}
+tap_is "a packet that looks whole and cannot be read costs itself" unreadable
+foreign()
+{
+	fresh
+	other=$(find "$tap_dir/damaged" -type f -path '*/calls_*' ! -path '*/index/*' ! -path "$folder/*" -size +8k | sort | head -n 1)
+	cat "$other" >>"$stream"
+	json '.comms[0].calls == 366 and .comms[0].lost_records == 0 and (.damaged | length) == 1 and
+		(.damaged[0].reason | test("a packet of another trace"))' "$analyze" --format=json "$tap_dir/damaged"
+}
+tap_is "packets of another trace are told apart" foreign
+doubled()
+{
+	fresh
+	cat "$stream" "$stream" >"$tap_dir/doubled"
+	mv "$tap_dir/doubled" "$stream"
+	json '.comms[0].calls == 366 and .comms[0].lost_records == 0 and (.damaged | length) == 1 and
+		(.damaged[0].reason | test("a packet of an earlier time"))' "$analyze" --format=json "$tap_dir/damaged"
+}
+tap_is "a stream that was written twice into a file counts once" doubled
 fresh
 : >"$stream"
 tap_is "an empty stream is named" costs '.damaged[0].reason | test("empty stream")'

@@ -9,4 +9,6 @@ tap_is "no input of the corpus harms the decoder of columns" \
 	"$top_builddir/tests/fuzz/replay_call_columns" "$top_srcdir"/tests/fuzz/call_columns/*.bin
 tap_is "no input of the corpus harms the reader of call logs" \
 	"$top_builddir/tests/fuzz/replay_call_log_reader" "$top_srcdir"/tests/fuzz/call_log_reader/*.belay
+tap_is "no input of the corpus harms the look at LTTng traces" \
+	"$top_builddir/tests/fuzz/replay_ctf_check" "$top_srcdir"/tests/fuzz/ctf_check/*.bin
 tap_end

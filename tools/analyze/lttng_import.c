@@ -2,36 +2,21 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "tools/analyze/ctf_check.h"
 #include "tools/analyze/inputs.h"
-#include "tools/analyze/interrupt.h"
-#include "tools/analyze/lttng_frame.h"
+#include "tools/analyze/lttng_copy.h"
 #include "tools/analyze/lttng_import.h"
+#include "tools/analyze/lttng_probe.h"
+#include "tools/analyze/lttng_process.h"
 
-/* The reader sends something at least this often when it is not stuck. */
-#define SILENCE_MS_MAX 15000
 /* No event of belay's is smaller on disk. A reader that gives more is in a loop. */
 #define EVENT_BYTES_MIN	    32u
 #define CALLS_BETWEEN_LOOKS 4096u
-/* Large, so that the two processes seldom wait for each other. */
-#define PIPE_BYTES   (1 << 20)
-#define INBOX_BYTES  (256u * 1024)
-#define FRAMES_BYTES (256u * 1024)
 
 int lttng_is_trace(const char *folder)
 {
@@ -54,219 +39,34 @@ int lttng_import(struct inputs *inputs, const char *folder)
 
 #else
 
+/* A rank of a communicator in the trace. LTTng has no checksums: its newest call is held back, for
+ * the next one may show that its number is wrong. */
+struct source {
+	struct lttng_frame key;
+	struct input_file *file;
+	uint64_t kept_seq; /* of the call before the one that is held */
+	int holds;
+	union {
+		struct call_record record;
+		unsigned char room[LTTNG_FRAME_BYTES_MAX];
+	} held;
+};
+
 /* One trace on its way in. */
 struct import {
 	struct inputs *inputs;
-	const char *folder;  /* as given */
-	char copy[PATH_MAX]; /* "" or the folder of a mended copy */
+	const char *folder; /* as given */
 	struct ctf_check check;
-	pid_t child;
-	int pipe;
-	size_t first_file;	   /* of this trace in inputs->files */
-	struct lttng_frame source; /* of the last record, */
-	struct input_file *file;   /* which went there; NULL: none yet */
+	size_t first_file;     /* of this trace in inputs->files */
+	struct vector sources; /* struct source */
+	size_t last_source;
 	uint64_t calls, events_max, events;
-	uint64_t discarded, odd;
+	uint64_t discarded, odd, misnumbered;
+	int opened; /* the trace as such can be read */
 	char problem[LTTNG_FRAME_BYTES_MAX];
 };
 
-/* The mended copy ------------------------------------------------------------------------------ */
-
-static int needs_copy(const struct ctf_check *check)
-{
-	const struct ctf_stream *streams = check->streams.items;
-	int needed = check->metadata.reason != NULL;
-
-	for (size_t i = 0; i < check->streams.count; i++)
-		needed |= streams[i].extent.reason != NULL;
-	return needed;
-}
-
-static int join_path(char *ret_path, const char *folder, const char *name)
-{
-	if ((size_t)snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX)
-		return 0;
-	errno = ENAMETOOLONG;
-	return -1;
-}
-
-static int copy_bytes(FILE *from, FILE *to, uint64_t bytes)
-{
-	char block[65536];
-
-	while (bytes && !interrupt_requested()) {
-		size_t n = bytes < sizeof(block) ? (size_t)bytes : sizeof(block);
-
-		if (fread(block, 1, n, from) != n || fwrite(block, 1, n, to) != n)
-			return -1;
-		bytes -= n;
-	}
-	return 0;
-}
-
-/* Copies the whole packets of a file; a file without fault is only linked. */
-static int copy_file(const struct import *import, const char *name, const struct ctf_extent *extent)
-{
-	char from_path[PATH_MAX], to_path[PATH_MAX], whole_path[PATH_MAX];
-	FILE *from = NULL, *to = NULL;
-	int failed = join_path(from_path, import->folder, name) != 0 ||
-		     join_path(to_path, import->copy, name) != 0;
-
-	if (failed || !extent->whole)
-		return failed ? -1 : 0;
-	if (!extent->reason)
-		return realpath(from_path, whole_path) ? symlink(whole_path, to_path) : -1;
-	from = fopen(from_path, "rbe");
-	to = from ? fopen(to_path, "wbe") : NULL;
-	failed = !to || copy_bytes(from, to, extent->whole) != 0;
-	if (from)
-		fclose(from);
-	if (to && fclose(to) != 0)
-		failed = 1;
-	return failed ? -1 : 0;
-}
-
-static void remove_copy(struct import *import)
-{
-	const struct ctf_stream *streams = import->check.streams.items;
-	char path[PATH_MAX];
-
-	if (!import->copy[0])
-		return;
-	/* What was not made cannot be removed: that is no error. */
-	for (size_t i = 0; i < import->check.streams.count; i++) {
-		if (join_path(path, import->copy, streams[i].name) == 0)
-			(void)unlink(path);
-	}
-	if (join_path(path, import->copy, "metadata") == 0)
-		(void)unlink(path);
-	(void)rmdir(import->copy);
-	import->copy[0] = '\0';
-}
-
-static int make_copy(struct import *import)
-{
-	const struct ctf_stream *streams = import->check.streams.items;
-	const char *temporary = getenv("TMPDIR");
-	int failed;
-
-	if (!temporary || !*temporary)
-		temporary = "/tmp";
-	if (join_path(import->copy, temporary, "trace-analyze-XXXXXX") != 0 ||
-	    !mkdtemp(import->copy)) {
-		import->copy[0] = '\0';
-		return -1;
-	}
-	failed = copy_file(import, "metadata", &import->check.metadata) != 0;
-	for (size_t i = 0; !failed && i < import->check.streams.count; i++)
-		failed = copy_file(import, streams[i].name, &streams[i].extent) != 0;
-	return failed ? -1 : 0;
-}
-
-/* The reading process -------------------------------------------------------------------------- */
-
-static void be_the_child(const struct import *import, int out)
-{
-	static char buffer[FRAMES_BYTES];
-	struct rlimit no_core = {0, 0};
-	FILE *frames = fdopen(out, "wb");
-	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)setrlimit(RLIMIT_CORE, &no_core); /* a crash here is expected and harmless */
-	/* The library may print what it thinks of the trace; the parent tells it in its own
-	 * words. */
-	if (null >= 0)
-		(void)dup2(null, STDERR_FILENO);
-	if (frames)
-		(void)setvbuf(frames, buffer, _IOFBF, sizeof(buffer));
-	if (frames)
-		lttng_read_trace(import->copy[0] ? import->copy : import->folder, frames);
-	_exit(0);
-}
-
-static int start_child(struct import *import)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return -1;
-	(void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES); /* a small one is only slower */
-	fflush(NULL);
-	import->child = fork();
-	if (import->child == 0) {
-		close(ends[0]);
-		be_the_child(import, ends[1]);
-	}
-	close(ends[1]);
-	if (import->child < 0) {
-		close(ends[0]);
-		return -1;
-	}
-	import->pipe = ends[0];
-	return 0;
-}
-
-static void end_child(struct import *import)
-{
-	int status = 0;
-
-	(void)kill(import->child, SIGKILL); /* it has ended, or is not wanted any more */
-	while (waitpid(import->child, &status, 0) < 0 && errno == EINTR)
-		;
-	if (!import->problem[0] && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-		(void)snprintf(import->problem, sizeof(import->problem),
-			       "libbabeltrace2 crashed (signal %d)", WTERMSIG(status));
-	close(import->pipe);
-}
-
 /* Receiving ------------------------------------------------------------------------------------ */
-
-/* What has come through the pipe and has not been taken. */
-struct inbox {
-	size_t from, until;
-	unsigned char bytes[INBOX_BYTES];
-};
-
-/* Waits for more. Returns 1; 0 at the end of the pipe; -1 when the reader is stuck, or a signal
- * asks for an end. */
-static int refill(const struct import *import, struct inbox *inbox)
-{
-	struct pollfd ready = {.fd = import->pipe, .events = POLLIN};
-	ssize_t got;
-	int n;
-
-	memmove(inbox->bytes, inbox->bytes + inbox->from, inbox->until - inbox->from);
-	inbox->until -= inbox->from;
-	inbox->from = 0;
-	do
-		n = poll(&ready, 1, SILENCE_MS_MAX);
-	while (n < 0 && errno == EINTR && !interrupt_requested());
-	if (n <= 0)
-		return -1;
-	do
-		got = read(import->pipe, inbox->bytes + inbox->until, INBOX_BYTES - inbox->until);
-	while (got < 0 && errno == EINTR);
-	if (got <= 0)
-		return 0;
-	inbox->until += (size_t)got;
-	return 1;
-}
-
-/* The next `size` bytes, at most LTTNG_FRAME_BYTES_MAX, where they lie. Returns as refill(). */
-static int receive(const struct import *import, struct inbox *inbox, size_t size,
-		   const void **ret_bytes)
-{
-	int result = 1;
-
-	while (result > 0 && inbox->until - inbox->from < size)
-		result = refill(import, inbox);
-	if (result > 0) {
-		*ret_bytes = inbox->bytes + inbox->from;
-		inbox->from += size;
-	}
-	return result;
-}
 
 static int same_source(const struct lttng_frame *a, const struct lttng_frame *b)
 {
@@ -274,106 +74,141 @@ static int same_source(const struct lttng_frame *a, const struct lttng_frame *b)
 	       a->comm_low == b->comm_low;
 }
 
-/* Looks for the frame's communicator and rank among the files of this trace; makes what is missing.
- */
-static int find_file(struct import *import, const struct lttng_frame *frame)
+static int add_source(struct import *import, const struct lttng_frame *frame)
 {
-	struct input_file **files = import->inputs->files.items;
+	struct source *source = vector_add(&import->sources, sizeof(*source));
 	struct spool *spool = NULL;
 	char comm_id[33];
-	int status;
+	int status = source ? spool_create(frame->nranks, &spool) : BELAY_E_NO_MEMORY;
 
-	(void)snprintf(comm_id, sizeof(comm_id), "%016" PRIx64 "%016" PRIx64, frame->comm_high,
-		       frame->comm_low);
-	for (size_t i = import->first_file; i < import->inputs->files.count; i++) {
-		import->file = files[i];
-		if (files[i]->rank == frame->rank && files[i]->nranks == frame->nranks &&
-		    strcmp(files[i]->comm_id, comm_id) == 0)
-			return 0;
+	if (status == 0) {
+		(void)snprintf(comm_id, sizeof(comm_id), "%016" PRIx64 "%016" PRIx64,
+			       frame->comm_high, frame->comm_low);
+		source->key = *frame;
+		source->file = inputs_add_spool(import->inputs, import->folder, comm_id,
+						frame->rank, frame->nranks, spool);
+		status = source->file ? 0 : BELAY_E_NO_MEMORY;
 	}
-	import->file = NULL;
-	status = spool_create(frame->nranks, &spool);
-	if (status != 0)
-		return status;
-	import->file = inputs_add_spool(import->inputs, import->folder, comm_id, frame->rank,
-					frame->nranks, spool);
-	if (!import->file)
+	if (status != 0) {
+		import->sources.count -= source != NULL;
 		spool_free(spool);
-	return import->file ? 0 : BELAY_E_NO_MEMORY;
-}
-
-/* The file of the frame's communicator and rank: mostly the one of the last time. */
-static int file_for(struct import *import, const struct lttng_frame *frame,
-		    struct input_file **ret_file)
-{
-	int status = 0;
-
-	if (!import->file || !same_source(frame, &import->source)) {
-		status = find_file(import, frame);
-		import->source = *frame;
 	}
-	if (status == 0)
-		*ret_file = import->file;
 	return status;
 }
 
-/* The sender may have gone mad over a bad trace: nothing of a frame is trusted. */
-static int is_sane(const struct lttng_frame *frame)
+/* The frame's communicator and rank: mostly those of the last time. */
+static int source_of(struct import *import, const struct lttng_frame *frame,
+		     struct source **ret_source)
 {
-	if (frame->bytes > LTTNG_FRAME_BYTES_MAX)
+	struct source *sources = import->sources.items;
+	size_t n = import->sources.count, i = import->last_source;
+	int status = 0;
+
+	if (i >= n || !same_source(frame, &sources[i].key)) {
+		for (i = 0; i < n && !same_source(frame, &sources[i].key); i++)
+			;
+		if (i == n)
+			status = add_source(import, frame);
+	}
+	if (status == 0) {
+		import->last_source = i;
+		*ret_source = (struct source *)import->sources.items + i;
+	}
+	return status;
+}
+
+static int release(struct source *source)
+{
+	if (!source->holds)
 		return 0;
-	if (frame->kind != LTTNG_FRAME_CALL && frame->kind != LTTNG_FRAME_EVENT)
-		return 1;
-	if (frame->nranks > BELAY_RANKS_MAX || frame->rank >= frame->nranks)
+	source->holds = 0;
+	source->kept_seq = source->held.record.seq;
+	if (!source->file->first_seq) {
+		source->file->first_seq = source->held.record.seq;
+		source->file->first_ns = source->held.record.start_ns;
+	}
+	return spool_add_call(source->file->spool, &source->held.record);
+}
+
+/* At the end of the trace. */
+static int release_all(struct import *import)
+{
+	struct source *sources = import->sources.items;
+	int status = 0;
+
+	for (size_t i = 0; status == 0 && i < import->sources.count; i++)
+		status = release(&sources[i]);
+	return status;
+}
+
+/* Returns 1 when there are too many. */
+static int count_record(struct import *import)
+{
+	if (import->events++ < import->events_max)
 		return 0;
-	return frame->bytes == (frame->kind == LTTNG_FRAME_CALL ? call_record_stride(frame->nranks)
-								: sizeof(struct event_record));
+	(void)snprintf(import->problem, sizeof(import->problem),
+		       "libbabeltrace2 gives more events than the files can hold");
+	return 1;
 }
 
 static int keep_call(struct import *import, const struct lttng_frame *frame, const void *payload)
 {
 	const struct call_record *record = payload;
-	struct input_file *file = NULL;
-	int status = file_for(import, frame, &file);
+	struct source *source = NULL;
+	int status = source_of(import, frame, &source);
 
+	if (status == 0)
+		status = count_record(import);
 	if (status != 0)
 		return status;
-	if (import->events++ >= import->events_max) {
-		(void)snprintf(import->problem, sizeof(import->problem),
-			       "libbabeltrace2 gives more events than the files can hold");
-		return 1;
-	}
-	if (!file->first_seq) {
-		file->first_seq = record->seq;
-		file->first_ns = record->start_ns;
-	}
 	import->calls++;
 	if (import->calls % CALLS_BETWEEN_LOOKS == 0)
 		progress_count(import->inputs->progress, "LTTng traces", import->calls,
 			       "calls read");
-	return spool_add_call(file->spool, record);
+	/* The one that was held is ahead of the one behind it, which goes on well from before. */
+	if (source->holds && record->seq < source->held.record.seq &&
+	    record->seq > source->kept_seq) {
+		import->misnumbered++;
+		source->holds = 0;
+	}
+	status = release(source);
+	memcpy(source->held.room, payload, frame->bytes);
+	source->holds = 1;
+	return status;
 }
 
 static int keep_event(struct import *import, const struct lttng_frame *frame, const void *payload)
 {
 	const struct event_record *record = payload;
-	struct input_file *file = NULL;
-	int status = file_for(import, frame, &file);
+	struct source *source = NULL;
+	int status = source_of(import, frame, &source);
 
+	if (status == 0)
+		status = count_record(import);
 	if (status != 0)
 		return status;
-	if (!file->first_ns)
-		file->first_ns = record->time_ns;
-	return spool_add_event(file->spool, record);
+	if (!source->file->first_ns)
+		source->file->first_ns = record->time_ns;
+	return spool_add_event(source->file->spool, record);
 }
 
-/* The library's words, without the path: it may be that of the copy. */
-static void keep_problem(struct import *import, const char *text, uint32_t bytes)
+/* Where the library's words turn to addresses in its memory, or to a path, which may be that of the
+ * copy. */
+static size_t length_of_words(const char *text, size_t bytes)
 {
 	const char *path = memmem(text, bytes, " for `", 6);
+	const char *address = memmem(text, bytes, "-addr=", 6);
+	const char *end = path ? path : text + strnlen(text, bytes);
 
+	while (address && address > text && *address != ':' && *address != ',')
+		address--;
+	return (size_t)((address && address < end ? address : end) - text);
+}
+
+static void keep_problem(struct import *import, const char *text, uint32_t bytes)
+{
 	(void)snprintf(import->problem, sizeof(import->problem), "libbabeltrace2: %.*s",
-		       (int)(path ? path - text : (ptrdiff_t)bytes), text);
+		       (int)length_of_words(text, bytes), text);
 }
 
 /* Returns 0 to go on, 1 at the end, or a negative status. */
@@ -393,6 +228,9 @@ static int take_frame(struct import *import, const struct lttng_frame *frame, co
 	case LTTNG_FRAME_ODD:
 		import->odd++;
 		return 0;
+	case LTTNG_FRAME_OPENED:
+		import->opened = 1;
+		return 0;
 	case LTTNG_FRAME_PROBLEM:
 		keep_problem(import, payload, frame->bytes);
 		return 1;
@@ -403,48 +241,43 @@ static int take_frame(struct import *import, const struct lttng_frame *frame, co
 	}
 }
 
-/* The next frame and its payload, both aligned for any member. Returns as refill(). */
-static int receive_frame(const struct import *import, struct inbox *inbox,
-			 struct lttng_frame *ret_frame, void *ret_payload)
-{
-	const void *bytes;
-	int result = receive(import, inbox, sizeof(*ret_frame), &bytes);
-
-	if (result <= 0)
-		return result;
-	memcpy(ret_frame, bytes, sizeof(*ret_frame));
-	if (!is_sane(ret_frame))
-		return 0;
-	result = receive(import, inbox, ret_frame->bytes, &bytes);
-	if (result > 0)
-		memcpy(ret_payload, bytes, ret_frame->bytes);
-	return result;
-}
-
-static int receive_all(struct import *import, struct inbox *inbox)
+static int receive_all(struct import *import, struct lttng_process *process)
 {
 	_Alignas(8) unsigned char payload[LTTNG_FRAME_BYTES_MAX];
 	struct lttng_frame frame;
+	enum lttng_receipt receipt;
 	int status = 0;
 
-	while (status == 0) {
-		int got = receive_frame(import, inbox, &frame, payload);
-
-		if (interrupt_requested())
-			return BELAY_E_ABORTED;
-		if (got > 0) {
+	do {
+		receipt = lttng_process_receive(process, &frame, payload);
+		if (receipt == LTTNG_RECEIVED)
 			status = take_frame(import, &frame, payload);
-			continue;
-		}
+	} while (status == 0 && receipt == LTTNG_RECEIVED);
+	if (receipt == LTTNG_ABORTED)
+		return BELAY_E_ABORTED;
+	if (receipt != LTTNG_RECEIVED)
 		(void)snprintf(import->problem, sizeof(import->problem), "%s",
-			       got < 0 ? "libbabeltrace2 is stuck in it"
-				       : "libbabeltrace2 ended in the middle of it");
-		break;
-	}
-	return status > 0 ? 0 : status;
+			       receipt == LTTNG_STUCK ? "libbabeltrace2 is stuck in it"
+						      : "libbabeltrace2 ended in the middle of it");
+	return status < 0 ? status : release_all(import);
 }
 
 /* Telling what is wrong ------------------------------------------------------------------------ */
+
+static void describe(const struct ctf_extent *extent, char *ret_reason)
+{
+	int used = snprintf(ret_reason, INPUT_REASON_BYTES, "%s", extent->reason);
+
+	if (!extent->bytes)
+		return;
+	used += snprintf(ret_reason + used, INPUT_REASON_BYTES - (size_t)used,
+			 " (%" PRIu64 " of %" PRIu64 " bytes left out, at %" PRIu64,
+			 extent->bytes - extent->whole, extent->bytes, extent->fault_at);
+	if (extent->faults > 1)
+		used += snprintf(ret_reason + used, INPUT_REASON_BYTES - (size_t)used,
+				 " and %" PRIu64 " more places", extent->faults - 1);
+	(void)snprintf(ret_reason + used, INPUT_REASON_BYTES - (size_t)used, ")");
+}
 
 static int tell_extent(struct import *import, const char *name, const struct ctf_extent *extent)
 {
@@ -452,14 +285,8 @@ static int tell_extent(struct import *import, const char *name, const struct ctf
 
 	if (!extent->reason)
 		return 0;
-	if (join_path(path, import->folder, name) != 0)
-		return 0;
-	if (extent->bytes)
-		(void)snprintf(reason, sizeof(reason),
-			       "%s (%" PRIu64 " of %" PRIu64 " bytes left out)", extent->reason,
-			       extent->bytes - extent->whole, extent->bytes);
-	else
-		(void)snprintf(reason, sizeof(reason), "%s", extent->reason);
+	(void)snprintf(path, sizeof(path), "%s/%s", import->folder, name); /* it was opened so */
+	describe(extent, reason);
 	return inputs_add_damage(import->inputs, path, reason, extent->whole ? import->calls : 0,
 				 -1);
 }
@@ -512,37 +339,109 @@ static int tell(struct import *import)
 		status = inputs_add_damage(import->inputs, import->folder, reason, import->calls,
 					   (int64_t)import->odd);
 	}
+	if (status == 0 && import->misnumbered) {
+		(void)snprintf(reason, sizeof(reason),
+			       "%" PRIu64 " calls have a number that cannot be theirs",
+			       import->misnumbered);
+		status = inputs_add_damage(import->inputs, import->folder, reason, import->calls,
+					   (int64_t)import->misnumbered);
+	}
+	return status;
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+static int needs_copy(const struct ctf_check *check)
+{
+	const struct ctf_stream *streams = check->streams.items;
+	int needed = check->metadata.reason != NULL;
+
+	for (size_t i = 0; i < check->streams.count; i++)
+		needed |= streams[i].extent.reason != NULL;
+	return needed;
+}
+
+static void note_problem(struct import *import, const char *what)
+{
+	(void)snprintf(import->problem, sizeof(import->problem), "%s: %s", what, strerror(errno));
+}
+
+/* Has a process read the trace at `folder`. */
+static int read_folder(struct import *import, const char *folder)
+{
+	struct lttng_process process;
+	int signal;
+	int status = lttng_process_start(&process, folder, import->check.bytes, LTTNG_READ_RECORDS);
+
+	if (status == BELAY_E_SYSTEM) {
+		note_problem(import, "no process to read it");
+		return 0;
+	}
+	if (status != 0)
+		return status;
+	status = receive_all(import, &process);
+	if (status == BELAY_E_SYSTEM) {
+		note_problem(import, "no room for its records in TMPDIR");
+		status = 0;
+	}
+	signal = lttng_process_end(&process);
+	if (signal)
+		(void)snprintf(import->problem, sizeof(import->problem),
+			       "libbabeltrace2 crashed (signal %d)", signal);
 	return status;
 }
 
 /* Reads what the check has left. */
-static int read_trace(struct import *import)
+static int read_whole(struct import *import)
 {
-	struct inbox *inbox;
+	struct lttng_copy copy = {.folder = ""};
 	int status = 0;
 
-	if (needs_copy(&import->check) && make_copy(import) != 0) {
-		(void)snprintf(import->problem, sizeof(import->problem),
-			       "no copy of what is whole can be made: %s", strerror(errno));
-		goto out;
+	if (!import->check.metadata.whole || !import->check.bytes)
+		return 0;
+	if (!needs_copy(&import->check)) {
+		status = read_folder(import, import->folder);
+	} else if (lttng_copy_make(&copy, import->folder, &import->check) == 0) {
+		status = read_folder(import, copy.folder);
+	} else if (errno == EINTR) {
+		status = BELAY_E_ABORTED;
+	} else {
+		note_problem(import, "no copy of what is whole can be made");
 	}
-	if (start_child(import) != 0) {
-		(void)snprintf(import->problem, sizeof(import->problem),
-			       "no process to read it: %s", strerror(errno));
-		goto out;
-	}
-	inbox = calloc(1, sizeof(*inbox));
-	status = inbox ? receive_all(import, inbox) : BELAY_E_NO_MEMORY;
-	free(inbox);
-	if (status == BELAY_E_SYSTEM) {
-		(void)snprintf(import->problem, sizeof(import->problem),
-			       "no room for its records in TMPDIR: %s", strerror(errno));
-		status = 0;
-	}
-	end_child(import);
-out:
-	remove_copy(import);
+	lttng_copy_remove(&copy);
 	return status;
+}
+
+/* Forgets what has been read, for another beginning. */
+static void forget(struct import *import)
+{
+	struct vector *files = &import->inputs->files;
+
+	while (files->count > import->first_file)
+		spool_free(((struct input_file **)files->items)[--files->count]->spool);
+	import->sources.count = 0;
+	import->calls = import->events = import->discarded = 0;
+	import->odd = import->misnumbered = 0;
+	import->opened = 0;
+	import->problem[0] = '\0';
+}
+
+/* Where libbabeltrace2 has stopped in the middle, the packets at fault are looked for and left out:
+ * what stands behind them is worth a second reading. */
+static int read_trace(struct import *import)
+{
+	int status = read_whole(import);
+	size_t bad = 0;
+
+	if (status != 0 || !import->problem[0] || !import->opened)
+		return status;
+	status = lttng_probe(import->folder, &import->check, &bad);
+	if (status == BELAY_E_SYSTEM)
+		return 0; /* what came the first time is better than nothing */
+	if (status != 0 || bad == 0)
+		return status;
+	forget(import);
+	return read_whole(import);
 }
 
 int lttng_import(struct inputs *inputs, const char *folder)
@@ -556,11 +455,11 @@ int lttng_import(struct inputs *inputs, const char *folder)
 		return status;
 	import.first_file = inputs->files.count;
 	import.events_max = import.check.bytes / EVENT_BYTES_MIN + 1;
-	if (import.check.metadata.whole && import.check.bytes)
-		status = read_trace(&import);
+	status = read_trace(&import);
 	if (status == 0)
 		status = tell(&import);
-	vector_free(&import.check.streams);
+	ctf_check_free(&import.check);
+	vector_free(&import.sources);
 	return status;
 }
 

@@ -13,9 +13,8 @@
 #include "tools/analyze/lttng_frame.h"
 #include "trace/call_record.h"
 
-#define CLASSES_MAX	       64u
-#define MEMBERS_MAX	       64u
-#define MESSAGES_BETWEEN_SIGNS 4096u
+#define CLASSES_MAX 64u
+#define MEMBERS_MAX 64u
 
 /* What a field of an event stands for. */
 enum role {
@@ -133,6 +132,7 @@ struct values {
 
 struct reader {
 	FILE *frames;
+	enum lttng_reading reading;
 	bt_message_iterator *messages;
 	struct known_class classes[CLASSES_MAX];
 	size_t nclasses;
@@ -385,13 +385,25 @@ static void take_event(struct reader *reader, const bt_event *event)
 
 /* The graph ------------------------------------------------------------------------------------ */
 
+static void count_packet(struct reader *reader, const bt_message *message)
+{
+	if (bt_message_get_type(message) != BT_MESSAGE_TYPE_PACKET_END)
+		return;
+	send(reader, LTTNG_FRAME_PACKET, NULL, NULL, 0);
+	fflush(reader->frames); /* the next one may be the end of this process */
+}
+
 static void take_message(struct reader *reader, const bt_message *message)
 {
 	uint64_t count = 0;
 
-	if (reader->since_sign++ >= MESSAGES_BETWEEN_SIGNS) {
+	if (reader->since_sign++ >= LTTNG_MESSAGES_BETWEEN_SIGNS) {
 		send(reader, LTTNG_FRAME_ALIVE, NULL, NULL, 0);
 		fflush(reader->frames);
+	}
+	if (reader->reading == LTTNG_READ_PACKETS) {
+		count_packet(reader, message);
+		return;
 	}
 	switch (bt_message_get_type(message)) {
 	case BT_MESSAGE_TYPE_EVENT:
@@ -510,9 +522,11 @@ static int add_rest(bt_graph *graph, const bt_plugin *plugin, const bt_component
 		       NULL) == BT_GRAPH_CONNECT_PORTS_STATUS_OK;
 }
 
-static int run(bt_graph *graph)
+static int run(bt_graph *graph, struct reader *reader)
 {
 	bt_graph_run_status status;
+
+	send(reader, LTTNG_FRAME_OPENED, NULL, NULL, 0);
 
 	do
 		status = bt_graph_run(graph);
@@ -538,7 +552,7 @@ static void send_problem(struct reader *reader, const char *otherwise)
 }
 
 /* The process ends after this: what the graph and the plugins hold goes with it. */
-void lttng_read_trace(const char *folder, FILE *frames)
+void lttng_read_trace(const char *folder, enum lttng_reading reading, FILE *frames)
 {
 	static struct reader reader;
 	const bt_plugin *ctf = find_plugin("ctf"), *utils = find_plugin("utils");
@@ -546,6 +560,7 @@ void lttng_read_trace(const char *folder, FILE *frames)
 	bt_graph *graph = bt_graph_create(0);
 
 	reader.frames = frames;
+	reader.reading = reading;
 	if (!ctf || !utils || !graph)
 		send_problem(&reader, "libbabeltrace2 lacks its plugins ctf and utils");
 	else if (!add_source(graph, ctf, folder, &source))
@@ -554,7 +569,7 @@ void lttng_read_trace(const char *folder, FILE *frames)
 		send(&reader, LTTNG_FRAME_END, NULL, NULL, 0);
 	else if (!add_rest(graph, utils, source, &reader))
 		send_problem(&reader, "libbabeltrace2 cannot set up its graph");
-	else if (!run(graph))
+	else if (!run(graph, &reader))
 		send_problem(&reader, "libbabeltrace2 stopped reading");
 	else
 		send(&reader, LTTNG_FRAME_END, NULL, NULL, 0);
