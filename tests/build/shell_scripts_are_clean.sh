@@ -6,7 +6,7 @@ cd "$top_srcdir" || exit 1
 
 if command -v shellcheck >/dev/null; then
 	# shellcheck disable=SC2046 # names hold no blanks
-	tap_is "shellcheck is content with every script" shellcheck $(find tools tests -name '*.sh')
+	tap_is "shellcheck is content with every script" shellcheck $(find tools tests -name '*.sh') tools/completion/*
 else
 	tap_skip "shellcheck is content with every script" "no shellcheck"
 fi
