@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shows belay at work, from a fresh clone on: builds it in build/, runs four ranks through verify passes on host memory
 # while one write gets lost and one rank is slow, and prints what trace-analyze makes of the recording. Everything stays in
-# build/demo/.
+# build/demo/, a page with plots as well.
 #
 # usage: sh tools/demo.sh
 set -eu
@@ -133,6 +133,13 @@ analyze()
 	[ $status -le 1 ]
 }
 
+report()
+{
+	status=0
+	timeout 60 build/trace-analyze report --output="$demo/report.html" "$demo/logs" || status=$?
+	[ $status -le 1 ]
+}
+
 # Is what was injected in the summary?
 named()
 {
@@ -143,7 +150,7 @@ named()
 }
 
 mkdir -p "$demo"
-rm -rf "$demo/lttng" "$demo/logs"
+rm -rf "$demo/lttng" "$demo/logs" "$demo/report.html"
 sh tools/install_packages.sh
 build
 start_lttng
@@ -155,10 +162,12 @@ say "trace-analyze build/demo/logs:"
 echo
 analyze text
 analyze json >"$demo/summary.json"
+report
 echo
 if ! named; then
 	say "the summary does not name the lost write and the slow rank" >&2
 	exit 1
 fi
 say "the lost write and the slow rank are named; look further with build/trace-analyze faults build/demo/logs"
+say "with plots: build/demo/report.html, for any browser"
 say "call logs in build/demo/logs$([ ! -d "$demo/lttng" ] || echo ", LTTng trace in build/demo/lttng")"
