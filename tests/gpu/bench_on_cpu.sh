@@ -37,6 +37,9 @@ tap_is "passes in graphs are committed" right '.passes.count == 2 and .rows[0].c
 tap_is "the host's time is told" right '.rows[0].host_us > 0 and .rows[0].launch_us > 0' \
 	--eager-host-time --sizes 1K --iters 3 --warmup 1
 
+printf 'ranks 2\nbegin\n500 f32 sum i 0\n500 f32 sum - 0,2000000\nend\n9 u8 max - 50000\n' >"$tap_dir/script"
+tap_is "the calls of a script are made on the stream" right '.passes.count == 0 and .ranks == 2' --script "$tap_dir/script"
+
 killed()
 {
 	json '.verdict.cause == "peer_lost" and .verdict.rank == 1 and .lost_ranks == [1] and .wrong_results == 0' \

@@ -464,8 +464,9 @@ static int make_pools(struct bench_run *run)
 static void measure(const struct bench_run *run, size_t *ret_bytes, uint32_t *ret_slots,
 		    uint32_t *ret_calls)
 {
-	*ret_bytes = 0;
-	*ret_slots = 0;
+	/* A script has one pair of buffers, and no steps. */
+	*ret_bytes = run->job->script_calls ? run->job->buffer_bytes : 0;
+	*ret_slots = run->job->script_calls ? 1 : 0;
 	*ret_calls = DEVICE_TIMED_MAX;
 	for (uint32_t i = 0; i < run->job->nsteps; i++) {
 		const struct bench_step *step = &bench_steps(run->job)[i];

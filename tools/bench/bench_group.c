@@ -50,6 +50,7 @@ struct watch {
 static uint64_t progress(void *user)
 {
 	struct watch *watch = user;
+	uint64_t all = watch->job->script_calls ? watch->job->script_calls : watch->job->ncalls;
 	uint64_t calls = 0;
 
 	for (uint32_t rank = 0; rank < watch->job->nranks; rank++) {
@@ -57,9 +58,9 @@ static uint64_t progress(void *user)
 		calls += atomic_load_explicit(&bench_rank(watch->job, rank)->calls_done,
 					      memory_order_relaxed);
 	}
-	if (watch->terminal && watch->job->ncalls)
+	if (watch->terminal && all)
 		fprintf(stderr, "\r%3" PRIu64 " %% of %" PRIu64 " %s ",
-			calls * 100 / (watch->job->ncalls * watch->job->nranks), watch->job->ncalls,
+			calls * 100 / (all * watch->job->nranks), all,
 			watch->job->graph ? "replays" : "calls");
 	return calls;
 }
@@ -93,7 +94,8 @@ static int create_job(const struct bench_options *options, struct bench_job **re
 				    .devices = options->devices,
 				    .graph = options->graph,
 				    .buffers = options->buffers,
-				    .host_time = options->host_time};
+				    .host_time = options->host_time,
+				    .script = options->script_name ? &options->script : NULL};
 	struct bench_step *steps;
 	int status;
 

@@ -29,10 +29,26 @@ static uint64_t take(uint64_t *at, uint64_t bytes)
 	return place;
 }
 
-static uint64_t pool_count(const struct bench_order *order, uint32_t dtype)
+/* The largest call of a type that a script makes. */
+static uint64_t script_most(const struct bench_script *script, uint32_t dtype, int *ret_used)
 {
 	uint64_t most = 0;
+
+	for (uint64_t i = 0; script && i < script->ncalls; i++) {
+		const struct script_call *call = &script->calls[i];
+
+		if (call->dtype != dtype)
+			continue;
+		*ret_used = 1;
+		most = call->count > most ? call->count : most;
+	}
+	return most;
+}
+
+static uint64_t pool_count(const struct bench_order *order, uint32_t dtype)
+{
 	int used = 0;
+	uint64_t most = script_most(order->script, dtype, &used);
 
 	for (uint32_t i = 0; i < order->nsteps; i++) {
 		const struct bench_step *step = &order->steps[i];
@@ -80,6 +96,31 @@ static void place_pools(const struct bench_order *order, struct bench_job *head,
 		if (bytes > head->buffer_bytes)
 			head->buffer_bytes = bytes;
 	}
+	for (uint32_t dtype = BELAY_F32; order->script && dtype < BENCH_DTYPES; dtype++) {
+		uint64_t bytes =
+			head->pool_count[dtype] * belay_dtype_bytes((enum belay_dtype)dtype);
+
+		if (bytes > head->buffer_bytes)
+			head->buffer_bytes = bytes; /* a little more than the largest call */
+	}
+}
+
+static void place_script(const struct bench_order *order, struct bench_job *head, uint64_t *at)
+{
+	const struct bench_script *script = order->script;
+
+	if (!script)
+		return;
+	head->script_calls = script->ncalls;
+	head->script_checked = 1;
+	for (uint64_t i = 0; i < script->ncalls; i++) {
+		head->script_checked &= script->calls[i].op == script->calls[0].op;
+		/* On a device marks go by behind the host's back, so that it has no times. */
+		head->npasses += !order->devices && script->calls[i].flags & SCRIPT_ENDS_PASS;
+	}
+	head->op = script->calls[0].op;
+	head->script_at = take(at, script->ncalls * sizeof(*script->calls));
+	head->gaps_at = take(at, script->ncalls * script->nranks * sizeof(*script->gaps_ns));
 }
 
 /* Fills a head with everything but the id. Returns 0, or -1 when there are too many calls. */
@@ -103,6 +144,7 @@ static int plan(const struct bench_order *order, struct bench_job *head)
 	if (count_calls(order, head))
 		return -1;
 	(void)take(&at, sizeof(*head)); /* the head itself stands at 0 */
+	place_script(order, head, &at);
 	head->steps_at = take(&at, order->nsteps * sizeof(struct bench_step));
 	head->ranks_at = take(&at, order->nranks * sizeof(struct bench_rank));
 	head->results_at = take(&at, (uint64_t)order->nranks * order->nsteps *
@@ -154,6 +196,16 @@ static void fill_steps(struct bench_job *job, const struct bench_order *order)
 		call += steps[i].passes * steps[i].calls;
 		pass += steps[i].in_passes ? steps[i].passes : 0;
 	}
+}
+
+static void fill_script(struct bench_job *job, const struct bench_script *script)
+{
+	if (!script)
+		return;
+	memcpy(bench_at(job, job->script_at), script->calls,
+	       script->ncalls * sizeof(*script->calls));
+	memcpy(bench_at(job, job->gaps_at), script->gaps_ns,
+	       script->ncalls * script->nranks * sizeof(*script->gaps_ns));
 }
 
 static void fill_pools(struct bench_job *job)
@@ -224,6 +276,7 @@ int bench_job_create(const struct bench_order *order, struct bench_job **ret_job
 	job = memory;
 	*job = head;
 	fill_steps(job, order);
+	fill_script(job, order->script);
 	fill_pools(job);
 	*ret_job = job;
 	*ret_fd = fd;

@@ -14,6 +14,7 @@
 
 #include "runtime/belay.h"
 #include "tools/bench/bench_barrier.h"
+#include "tools/bench/bench_script.h"
 
 #define BENCH_MAGIC  UINT64_C(0x6a6f62206e656221)
 #define BENCH_DTYPES (BELAY_I8 + 1)
@@ -88,6 +89,10 @@ struct bench_job {
 	uint64_t results_at;
 	uint64_t calls_at;
 	uint64_t passes_at;
+	uint64_t script_calls; /* 0: steps; else they are empty, and this is what is run */
+	uint64_t script_at, gaps_at;
+	uint32_t script_checked; /* its calls have one op, that of the job */
+	uint32_t reserved;
 	uint64_t pool_at[BENCH_DTYPES];
 	uint64_t pool_count[BENCH_DTYPES]; /* elements; 0: type not used */
 	struct bench_barrier barrier;
@@ -103,6 +108,7 @@ struct bench_order {
 	/* first_call and first_pass are not read; per_sample 0 means 1. */
 	const struct bench_step *steps;
 	uint32_t nsteps;
+	const struct bench_script *script; /* NULL: the steps are run */
 };
 
 /*

@@ -49,6 +49,8 @@ const char bench_help[] =
 	"Workloads, instead of sizes:\n"
 	"  --workload=NAME|FILE  verify-pass (122 calls of 57344 bf16), or a file\n"
 	"  --passes=P            verify-pass: makes P passes (100); a file: stops after P\n"
+	"  --script=FILE         single calls and what each rank computes before them, as\n"
+	"                        trace-analyze replay writes them\n"
 	"\n"
 	"How it is run:\n"
 	"  --paths=LIST          allowed paths, in order of preference (BELAY_PATHS)\n"
@@ -95,6 +97,7 @@ enum option_value {
 	OPT_IN_PLACE,
 	OPT_REGION_BUFFERS,
 	OPT_PIN,
+	OPT_SCRIPT,
 	OPT_FORMAT,
 	OPT_HELP,
 	OPT_VERSION,
@@ -126,6 +129,7 @@ static const struct option options_known[] = {
 	{"in-place", no_argument, NULL, OPT_IN_PLACE},
 	{"region-buffers", no_argument, NULL, OPT_REGION_BUFFERS},
 	{"pin", required_argument, NULL, OPT_PIN},
+	{"script", required_argument, NULL, OPT_SCRIPT},
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -401,6 +405,9 @@ static int read_option(int option, const char *value, struct reading *reading)
 	case OPT_WORKLOAD:
 		options->workload_name = value;
 		return 0;
+	case OPT_SCRIPT:
+		options->script_name = value;
+		return 0;
 	case OPT_HELP:
 		options->help = 1;
 		return 0;
@@ -434,6 +441,17 @@ static int check_pairs(const struct reading *reading)
 		{OPT_EAGER_HOST_TIME, OPT_GRAPH, "in a graph the host makes no calls"},
 		{OPT_EAGER_HOST_TIME, OPT_WORKLOAD, "it is measured for sizes"},
 		{OPT_CALLS_PER_GRAPH, OPT_WORKLOAD, "a graph has the calls of a pass"},
+		{OPT_RANKS, OPT_SCRIPT, "the script says how many"},
+		{OPT_SIZES, OPT_SCRIPT, "the script says how large its calls are"},
+		{OPT_DTYPE, OPT_SCRIPT, "the script says of which type its calls are"},
+		{OPT_OP, OPT_SCRIPT, "the script says what its calls do"},
+		{OPT_IN_PLACE, OPT_SCRIPT, "the script says which calls are in place"},
+		{OPT_ITERS, OPT_SCRIPT, "a script is run once"},
+		{OPT_WARMUP, OPT_SCRIPT, "scripts have no warm-up"},
+		{OPT_GRAPH, OPT_SCRIPT, "its calls are made one by one"},
+		{OPT_TUNE, OPT_SCRIPT, "tuning measures sizes"},
+		{OPT_WORKLOAD, OPT_SCRIPT, "one of them is run"},
+		{OPT_EAGER_HOST_TIME, OPT_SCRIPT, "it is measured for sizes"},
 	};
 
 	for (size_t i = 0; i < sizeof(apart) / sizeof(apart[0]); i++) {
@@ -507,6 +525,28 @@ static int read_workload(struct reading *reading)
 	return status;
 }
 
+static int read_script(struct bench_options *options)
+{
+	const char *name = options->script_name;
+	char problem[512];
+	FILE *file;
+	int status;
+
+	if (!name)
+		return 0;
+	file = fopen(name, "re");
+	if (!file)
+		return command_complain("--script '%s': %s", name, strerror(errno));
+	status = bench_script_read(file, name, &options->script, problem, sizeof(problem));
+	(void)fclose(file); /* only read */
+	if (status)
+		return command_complain("%s", problem);
+	options->nranks = options->script.nranks;
+	for (uint64_t i = 0; i < options->script.ncalls; i++)
+		options->region_buffers |= (options->script.calls[i].flags & SCRIPT_REGION) != 0;
+	return 0;
+}
+
 /* What no option has said comes from the environment: told once here, not by each rank. */
 static int check_settings(void)
 {
@@ -576,6 +616,8 @@ static int finish(struct reading *reading)
 	if (status == 0)
 		status = read_workload(reading);
 	if (status == 0)
+		status = read_script(options);
+	if (status == 0)
 		status = check_graph_calls(options);
 	if (status == 0)
 		status = check_settings();
@@ -629,6 +671,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *ret_options
 void bench_options_free(struct bench_options *options)
 {
 	workload_free(&options->workload);
+	bench_script_free(&options->script);
 }
 
 static struct bench_step sweep_step(const struct bench_options *options, uint64_t bytes)
@@ -655,8 +698,10 @@ static struct bench_step workload_step(const struct workload_line *line, int gra
 int bench_options_steps(const struct bench_options *options, struct bench_step **ret_steps,
 			uint32_t *ret_nsteps)
 {
-	size_t n = options->workload_name ? options->workload.nlines : options->nsizes;
-	struct bench_step *steps = calloc(n, sizeof(*steps));
+	size_t n = options->script_name	    ? 0
+		   : options->workload_name ? options->workload.nlines
+					    : options->nsizes;
+	struct bench_step *steps = calloc(n + 1, sizeof(*steps));
 
 	if (!steps)
 		return -1;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/bench/bench_job.h"
+#include "tools/bench/bench_script.h"
 #include "tools/bench/bench_workload.h"
 #include "tools/command_line.h"
 
@@ -44,10 +45,12 @@ struct bench_options {
 	const struct bench_algorithm *algorithm; /* NULL: the library chooses */
 	/* With it the first of each; a tuning on GPUs tries all. */
 	uint32_t blocks[BENCH_SHAPES_MAX], threads[BENCH_SHAPES_MAX], nblocks, nthreads;
-	const char *tune;	   /* file to write; NULL: none */
-	const char *workload_name; /* NULL: sizes are swept */
-	struct workload workload;  /* owned */
-	uint64_t first_seq;	   /* 0: not given */
+	const char *tune;	    /* file to write; NULL: none */
+	const char *workload_name;  /* NULL: sizes are swept */
+	struct workload workload;   /* owned */
+	const char *script_name;    /* NULL: none */
+	struct bench_script script; /* owned */
+	uint64_t first_seq;	    /* 0: not given */
 	enum command_format format;
 	int help, version;
 };

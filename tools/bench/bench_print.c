@@ -18,6 +18,8 @@ static const char *algorithm_text(const struct bench_row *row)
 
 static void print_rows(const struct bench_results *results)
 {
+	if (results->nrows == 0)
+		return; /* of a script */
 	printf("%10s %5s %-5s %-12s %9s %10s %10s %10s %10s  %s\n", "bytes", "dtype", "path",
 	       "algorithm", "calls", "min_us", "p50_us", "p99_us", "busbw_GB/s", "results");
 	for (size_t i = 0; i < results->nrows; i++) {
@@ -68,8 +70,10 @@ static void print_verdict(const struct bench_results *results, struct bench_job 
 
 static void print_text(const struct bench_results *results, struct bench_job *job)
 {
-	printf("backend %s, %" PRIu32 " ranks, %s; times are those of a call's slowest rank\n\n",
+	printf("backend %s, %" PRIu32 " ranks, %s; times are those of a call's slowest rank\n",
 	       results->backend, results->nranks, belay_op_name(results->op));
+	if (results->nrows)
+		putchar('\n');
 	print_rows(results);
 	print_host_times(results);
 	if (job->npasses)

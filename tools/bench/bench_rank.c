@@ -14,6 +14,7 @@
 #include "tools/bench/bench_data.h"
 #include "tools/bench/bench_device_run.h"
 #include "tools/bench/bench_run.h"
+#include "tools/bench/bench_script_run.h"
 #include "tools/command_line.h"
 
 /* Wrong results that a rank tells one by one; the rest is counted. */
@@ -366,7 +367,7 @@ static int make_step(struct bench_run *run, const struct bench_step *step,
 
 static int make_steps(struct bench_run *run)
 {
-	int status = 0;
+	int status = run->job->script_calls ? bench_script_run(run) : 0;
 
 	for (uint32_t i = 0; i < run->job->nsteps && status == 0; i++)
 		status = make_step(run, &bench_steps(run->job)[i],
