@@ -44,10 +44,14 @@ static int tell_text(void *user, const struct timeline_item *item)
 
 static int end_text(struct output *output)
 {
+	struct story story;
 	int status = fault_feed_finish(&output->timeline, output->summary);
 
 	if (status == 0 && output->rows == 0)
 		fputs("nothing went wrong in what was recorded\n", output->file);
+	story_tell(output->summary, output->clocks->differ, &story);
+	if (status == 0)
+		text_story(output, &story, 1);
 	return status;
 }
 

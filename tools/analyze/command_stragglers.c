@@ -23,7 +23,7 @@ static void print_run(const struct output *output, uint32_t rank)
 	struct straggler_run run;
 	char first[WORDS_PLACE_BYTES], last[WORDS_PLACE_BYTES];
 
-	stragglers_run(&output->summary->stragglers, rank, &run);
+	summary_straggler_run(output->summary, rank, &run);
 	if (!run.first_seq) {
 		fputs("-\n", output->file);
 		return;
@@ -81,7 +81,7 @@ static json_t *rank_json(const struct output *output, uint32_t rank)
 	uint64_t median = one->lateness ? histogram_quantile(one->lateness, 0.50) : 0;
 	struct straggler_run run;
 
-	stragglers_run(&output->summary->stragglers, rank, &run);
+	summary_straggler_run(output->summary, rank, &run);
 	return json_pack("{s:i,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "rank", (int)rank,
 			 "present", (output->summary->present & rank_bit(rank)) != 0, "last_calls",
 			 json_number(one->last_calls), "p50_us", json_us(median), "worst_us",

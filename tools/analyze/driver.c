@@ -306,8 +306,8 @@ static int begin_run(struct run *run)
 		return status;
 	run->summary.late.found = ops->late ? on_late : NULL;
 	run->summary.late.user = run;
-	run->summary.passes.ended = ops->pass ? on_pass : NULL;
-	run->summary.passes.user = run;
+	run->summary.pass_ended = ops->pass ? on_pass : NULL;
+	run->summary.pass_user = run;
 	for (size_t i = 0; i < run->merge.nstreams; i++)
 		run->streams[i].on_event = on_event;
 	run->output->summary = &run->summary;

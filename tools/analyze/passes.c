@@ -89,8 +89,10 @@ static void add_call(struct pass_facts *pass, const struct call_row *row,
 	pass->late_calls += facts->late != 0;
 	pass->rescued_calls += facts->stuck != 0;
 	pass->failed_calls += facts->status < 0;
-	if (facts->last_rank >= 0)
+	if (facts->last_rank >= 0) {
 		pass->blame_ns[facts->last_rank] += facts->wait_ns;
+		pass->last_calls[facts->last_rank]++;
+	}
 }
 
 int passes_note_row(struct passes *passes, const struct call_row *row,

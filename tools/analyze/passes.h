@@ -24,7 +24,8 @@ struct pass_facts {
 	int waited_for;		/* rank; -1: not known */
 	int whole;		/* its first and last call are in the data */
 	int begins_cut;
-	uint64_t blame_ns[BELAY_RANKS_MAX]; /* wait by the rank waited for */
+	uint64_t blame_ns[BELAY_RANKS_MAX];   /* wait by the rank waited for */
+	uint32_t last_calls[BELAY_RANKS_MAX]; /* calls by who was last, where that is known */
 };
 
 /* Calls in the pass: lost records do not change it. */

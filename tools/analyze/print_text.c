@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <string.h>
 
 #include "tools/analyze/print_text.h"
 
-#define BREAKS_SHOWN 3u
+#define BREAKS_SHOWN  3u
+#define STORY_INDENT  12
+#define STORY_COLUMNS 100u
 #include "tools/analyze/words.h"
 
 #define DAMAGES_SHOWN 6u
@@ -75,6 +78,49 @@ void text_clocks(const struct output *output, const char *label)
 	for (uint64_t left = output->clocks->differ; left;) {
 		fputs(label, output->file);
 		print_clock(output, mask_pop(&left));
+	}
+}
+
+/* Words wrapped into lines below each other. Returns the column reached. */
+static size_t print_wrapped(FILE *file, const char *words, size_t column)
+{
+	while (*words) {
+		size_t length = strcspn(words, " ");
+
+		if (column > STORY_INDENT && column + 1 + length > STORY_COLUMNS) {
+			fprintf(file, "\n%*s", STORY_INDENT, "");
+			column = STORY_INDENT;
+		} else if (column > STORY_INDENT) {
+			fputc(' ', file);
+			column++;
+		}
+		fprintf(file, "%.*s", (int)length, words);
+		column += length;
+		words += length;
+		words += strspn(words, " ");
+	}
+	return column;
+}
+
+void text_story(const struct output *output, const struct story *story, int only_faults)
+{
+	char sentence[STORY_SENTENCE_BYTES];
+	int begun = 0;
+
+	for (size_t i = 0; i < story->count; i++) {
+		if (only_faults && !story_is_fault(story->points[i].what))
+			continue;
+		if (!begun) {
+			text_bold(output);
+			fprintf(output->file, "  %-*s", STORY_INDENT - 2, "in short");
+			text_plain(output);
+		} else {
+			fprintf(output->file, "%*s", STORY_INDENT, "");
+		}
+		begun = 1;
+		(void)print_wrapped(output->file, story_words(&story->points[i], sentence),
+				    STORY_INDENT);
+		fputc('\n', output->file);
 	}
 }
 

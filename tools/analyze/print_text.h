@@ -4,6 +4,7 @@
 #define BELAY_TOOLS_ANALYZE_PRINT_TEXT_H
 
 #include "tools/analyze/command.h"
+#include "tools/analyze/story.h"
 
 /* "communicator ID: N ranks", bold where there is colour. */
 void text_heading(const struct output *output);
@@ -22,6 +23,9 @@ void text_clocks(const struct output *output, const char *label);
 /* Where passes are what repeats: what does, how sure that is, where it broke. Each line begins with
  * `indent`. */
 void text_period(const struct output *output, const char *indent);
+
+/* What happened, in sentences: nothing where nothing is to be told. Only of faults, if so. */
+void text_story(const struct output *output, const struct story *story, int only_faults);
 
 /* The end of every text: what could not be read. */
 void text_damages(struct output *output, const struct inputs *inputs);

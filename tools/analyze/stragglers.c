@@ -104,6 +104,21 @@ int stragglers_note_row(struct stragglers *stragglers, const struct call_row *ro
 	return 0;
 }
 
+int stragglers_worst(const struct stragglers *stragglers)
+{
+	uint32_t rank = 0;
+	uint64_t last;
+
+	for (uint32_t i = 1; i < stragglers->nranks; i++) {
+		if (stragglers->ranks[i].last_calls > stragglers->ranks[rank].last_calls)
+			rank = i;
+	}
+	last = stragglers->ranks[rank].last_calls;
+	if (!last || 2 * last * stragglers->nranks < 3 * stragglers->calls)
+		return -1;
+	return (int)rank;
+}
+
 static int kept_being_last(const struct stragglers *stragglers, size_t stretch, uint32_t rank)
 {
 	uint64_t last = counts_of(stragglers, stretch)[rank];

@@ -41,6 +41,8 @@ struct stragglers {
 int stragglers_init(struct stragglers *stragglers, uint32_t nranks, struct arena *arena);
 int stragglers_note_row(struct stragglers *stragglers, const struct call_row *row,
 			const struct row_facts *facts);
+/* The rank that was last most often, if that was more than its share by half; -1: there is none. */
+int stragglers_worst(const struct stragglers *stragglers);
 void stragglers_run(const struct stragglers *stragglers, uint32_t rank,
 		    struct straggler_run *ret_run);
 

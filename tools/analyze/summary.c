@@ -7,6 +7,16 @@
  * blocks. */
 #define RESCUES_OPEN 512u
 
+static int note_pass(void *user, const struct pass_facts *pass)
+{
+	struct summary *summary = user;
+	int status = pass_times_note(&summary->pass_times, pass, summary->nranks);
+
+	if (status == 0 && summary->pass_ended)
+		status = summary->pass_ended(summary->pass_user, pass);
+	return status;
+}
+
 int summary_init(struct summary *summary, const char *id, uint32_t nranks, uint64_t present,
 		 const struct pass_rule *rule, struct arena *arena)
 {
@@ -21,6 +31,9 @@ int summary_init(struct summary *summary, const char *id, uint32_t nranks, uint6
 	if (status != 0)
 		return status;
 	passes_init(&summary->passes, rule);
+	summary->passes.ended = note_pass;
+	summary->passes.user = summary;
+	pass_times_init(&summary->pass_times, arena);
 	return stragglers_init(&summary->stragglers, nranks, arena);
 }
 
@@ -150,6 +163,27 @@ static int note_digest(struct summary *summary, const struct call_row *row,
 	return 0;
 }
 
+static void note_breaker_event(struct summary_switches *switches, const struct event_record *event)
+{
+	if (event->value != BELAY_BREAKER_OPEN)
+		return;
+	if (switches->opened++ == 0)
+		switches->opened_seq = event->seq;
+	switches->opened_last_seq = event->seq;
+}
+
+static void note_switch_event(struct summary_switches *switches, const struct event_record *event)
+{
+	if (switches->first_seq && switches->first_seq <= event->seq)
+		return;
+	switches->first_seq = event->seq;
+	switches->first_from =
+		event->value > 0 && event->value < SUMMARY_PATHS ? (uint8_t)event->value : 0;
+	switches->first_to = event->path < SUMMARY_PATHS ? event->path : 0;
+	memcpy(switches->reason, event->text, sizeof(switches->reason));
+	switches->reason[sizeof(switches->reason) - 1] = '\0';
+}
+
 int summary_note_event(struct summary *summary, uint32_t rank, const struct event_record *event)
 {
 	passes_note_event(&summary->passes, event);
@@ -162,9 +196,52 @@ int summary_note_event(struct summary *summary, uint32_t rank, const struct even
 	case EVENT_VERDICT:
 		note_verdict_event(&summary->verdict, rank, event);
 		return 0;
+	case EVENT_BREAKER:
+		note_breaker_event(&summary->switches, event);
+		return 0;
+	case EVENT_PATH_SWITCH:
+		note_switch_event(&summary->switches, event);
+		return 0;
 	default:
 		return 0;
 	}
+}
+
+/* 0: unknown */
+static uint8_t path_of(const struct row_facts *facts)
+{
+	return facts->any->path < SUMMARY_PATHS ? facts->any->path : 0;
+}
+
+/* A change is kept when the first size makes it; those that follow make the same. */
+static int keep_path_change(struct summary *summary, const struct call_row *row, uint8_t from,
+			    uint8_t to)
+{
+	struct summary_path_change *changes = summary->path_changes.items, *change;
+	size_t n = summary->path_changes.count;
+
+	if (n && changes[n - 1].from == from && changes[n - 1].to == to)
+		return 0;
+	summary->path_change_count++;
+	if (n == SUMMARY_CHANGES_MAX)
+		return 0;
+	change = vector_add(&summary->path_changes, sizeof(*change));
+	if (!change)
+		return BELAY_E_NO_MEMORY;
+	*change = (struct summary_path_change){row->seq, row->pass, from, to};
+	return 0;
+}
+
+static int note_path(struct summary *summary, const struct call_row *row,
+		     const struct row_facts *facts)
+{
+	uint64_t signature = pass_signature(facts->any);
+	struct summary_size_path *place =
+		&summary->size_paths[signature * 0x9e3779b97f4a7c15u >> 58];
+	uint8_t from = place->signature == signature ? place->path : 0, to = path_of(facts);
+
+	*place = (struct summary_size_path){signature, to};
+	return from && to && from != to ? keep_path_change(summary, row, from, to) : 0;
 }
 
 static void count_call(struct summary *summary, const struct call_row *row,
@@ -182,7 +259,7 @@ static void count_call(struct summary *summary, const struct call_row *row,
 	summary->calls++;
 	summary->calls_partial += (row->ranks & summary->present) != summary->present;
 	summary->calls_clocks_differ += facts->clocks_differ != 0;
-	summary->paths[facts->any->path < SUMMARY_PATHS ? facts->any->path : 0]++;
+	summary->paths[path_of(facts)]++;
 	histogram_add(summary->latency, facts->latency_ns);
 }
 
@@ -209,7 +286,9 @@ int summary_note_row(struct summary *summary, const struct call_row *row,
 	int status;
 
 	count_call(summary, row, facts);
-	status = note_findings(summary, row, facts);
+	status = note_path(summary, row, facts);
+	if (status == 0)
+		status = note_findings(summary, row, facts);
 	if (status == 0)
 		status = late_note_row(&summary->late, row, facts);
 	if (status == 0)
@@ -259,9 +338,40 @@ int summary_finish(struct summary *summary)
 
 void summary_free(struct summary *summary)
 {
+	vector_free(&summary->path_changes);
 	vector_free(&summary->rescues);
 	vector_free(&summary->mismatches);
 	vector_free(&summary->digests);
+}
+
+/* A place of the stretches is known to a stretch; one of the passes goes before where it lies in
+ * another pass within that. */
+static int is_better(uint64_t pass_seq, uint64_t pass, uint64_t seq, uint64_t seq_pass,
+		     uint64_t stretch)
+{
+	return pass != seq_pass && (pass_seq > seq ? pass_seq - seq : seq - pass_seq) <= stretch;
+}
+
+void summary_straggler_run(const struct summary *summary, uint32_t rank,
+			   struct straggler_run *ret_run)
+{
+	const struct pass_run *passes = &summary->pass_times.longest[rank];
+	uint64_t stretch = summary->stragglers.stretch_calls;
+	struct straggler_run run;
+
+	stragglers_run(&summary->stragglers, rank, &run);
+	if (run.first_seq && passes->passes > 1 &&
+	    is_better(passes->first_seq, passes->first_pass, run.first_seq, run.first_pass,
+		      stretch)) {
+		run.first_seq = passes->first_seq;
+		run.first_pass = passes->first_pass;
+	}
+	if (run.first_seq && passes->passes > 1 && !run.to_the_end &&
+	    is_better(passes->last_seq, passes->last_pass, run.last_seq, run.last_pass, stretch)) {
+		run.last_seq = passes->last_seq;
+		run.last_pass = passes->last_pass;
+	}
+	*ret_run = run;
 }
 
 int summary_has_findings(const struct summary *summary)

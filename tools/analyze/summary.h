@@ -7,6 +7,7 @@
 #include "tools/analyze/containers.h"
 #include "tools/analyze/histogram.h"
 #include "tools/analyze/late.h"
+#include "tools/analyze/pass_times.h"
 #include "tools/analyze/passes.h"
 #include "tools/analyze/signatures.h"
 #include "tools/analyze/stragglers.h"
@@ -15,6 +16,7 @@
  * verdict keep a sound recording far below. */
 #define SUMMARY_KEPT_MAX       100000u
 #define SUMMARY_MISMATCHES_MAX 1000u
+#define SUMMARY_CHANGES_MAX    1000u
 #define SUMMARY_PATHS	       5 /* enum belay_path, 0: unknown */
 
 struct summary_rescue {
@@ -48,6 +50,32 @@ struct summary_verdict {
 	char text[EVENT_TEXT_BYTES];
 };
 
+/* From this call on calls of its size took another path than before, by the calls' records. That
+ * calls of another size take another path is no change. */
+struct summary_path_change {
+	uint64_t seq, pass;
+	uint8_t from, to; /* enum belay_path */
+};
+
+#define SUMMARY_SIZES 64u
+
+/* The path that calls of a size took last; a place is used by the size that was met last. */
+struct summary_size_path {
+	uint64_t signature; /* pass_signature() */
+	uint8_t path;	    /* enum belay_path; 0: none yet */
+};
+
+/* What the events tell of paths, beyond the records. */
+struct summary_switches {
+	uint64_t opened; /* times that the breaker did */
+	uint64_t opened_seq, opened_last_seq;
+	/* The earliest switch and its reason: a path may have been refused at the start. seq 0:
+	 * none. */
+	uint64_t first_seq;
+	uint8_t first_from, first_to;
+	char reason[EVENT_TEXT_BYTES];
+};
+
 /* What is there of one rank. */
 struct summary_rank {
 	int present;
@@ -74,6 +102,13 @@ struct summary {
 	struct late late;
 	struct stragglers stragglers;
 	struct passes passes;
+	struct pass_times pass_times;
+	struct vector path_changes; /* struct summary_path_change */
+	uint64_t path_change_count; /* all of them */
+	struct summary_size_path size_paths[SUMMARY_SIZES];
+	struct summary_switches switches;
+	pass_function *pass_ended; /* NULL: nobody else asks */
+	void *pass_user;
 	struct vector rescues;	  /* struct summary_rescue, by seq after summary_finish() */
 	struct vector mismatches; /* struct summary_mismatch */
 	struct vector digests;	  /* struct summary_digest */
@@ -86,12 +121,17 @@ struct summary {
  * Returns 0 or BELAY_E_NO_MEMORY. */
 int summary_init(struct summary *summary, const char *id, uint32_t nranks, uint64_t present,
 		 const struct pass_rule *rule, struct arena *arena);
-/* Both return 0, BELAY_E_NO_MEMORY or what late.found or passes.ended returned. */
+/* Both return 0, BELAY_E_NO_MEMORY or what late.found or pass_ended returned. */
 int summary_note_event(struct summary *summary, uint32_t rank, const struct event_record *event);
 int summary_note_row(struct summary *summary, const struct call_row *row,
 		     const struct row_facts *facts);
 int summary_finish(struct summary *summary);
 void summary_free(struct summary *summary);
+
+/* The longest stretch in which the rank kept being last: stragglers_run(), to the pass where passes
+ * tell the same. */
+void summary_straggler_run(const struct summary *summary, uint32_t rank,
+			   struct straggler_run *ret_run);
 
 /* 1 if there was a rescue, mismatch, digest difference or verdict. */
 int summary_has_findings(const struct summary *summary);

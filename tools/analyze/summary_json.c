@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `summary` for machines. Its fields are an interface: they may be added to, not changed. */
 #include "tools/analyze/print_json.h"
+#include "tools/analyze/story.h"
 
 /* Appends and takes the reference. Frees the list and returns NULL when memory is short. */
 static json_t *append(json_t *list, json_t *item)
@@ -135,6 +136,64 @@ static json_t *verdict(const struct summary *summary)
 			 json_rank_or_null(verdict->rank), "pass", json_number(verdict->pass));
 }
 
+static json_t *path_changes(const struct summary *summary)
+{
+	const struct summary_path_change *changes = summary->path_changes.items;
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < summary->path_changes.count; i++)
+		list = append(list,
+			      json_pack("{s:o,s:o,s:o,s:o}", "seq", json_number(changes[i].seq),
+					"pass", json_number(changes[i].pass), "from",
+					json_path_or_null(changes[i].from), "to",
+					json_path_or_null(changes[i].to)));
+	return list;
+}
+
+static json_t *slow_passes(const struct summary *summary)
+{
+	struct slow_pass slowest[PASS_TIMES_SLOWEST];
+	json_t *list = json_array();
+	size_t n;
+
+	(void)pass_times_slow(&summary->pass_times, slowest, &n);
+	for (size_t i = 0; list && i < n; i++)
+		list = append(list, json_pack("{s:o,s:o,s:o,s:o,s:o}", "pass",
+					      json_number(slowest[i].pass), "us",
+					      json_us(slowest[i].duration_ns), "median_us",
+					      json_us(slowest[i].median_ns), "waited_for",
+					      json_rank_or_null(slowest[i].waited_for),
+					      "waited_for_us", json_us(slowest[i].waited_for_ns)));
+	return list;
+}
+
+/* A number that is 0 where the point has none. */
+static json_t *some(uint64_t value)
+{
+	return value ? json_number(value) : json_null();
+}
+
+static json_t *story_of(const struct output *output)
+{
+	char sentence[STORY_SENTENCE_BYTES];
+	json_t *list = json_array();
+	struct story story;
+
+	story_tell(output->summary, output->clocks->differ, &story);
+	for (size_t i = 0; list && i < story.count; i++) {
+		const struct story_point *point = &story.points[i];
+
+		list = append(list, json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "what",
+					      story_name(point->what), "rank",
+					      json_rank_or_null(point->rank), "ranks",
+					      json_ranks(point->ranks), "seq", some(point->seq),
+					      "pass", some(point->pass), "last_seq",
+					      some(point->last_seq), "count", some(point->count),
+					      "text", json_text(story_words(point, sentence))));
+	}
+	return list;
+}
+
 static int comm_end(struct output *output)
 {
 	const struct summary *summary = output->summary;
@@ -143,8 +202,7 @@ static int comm_end(struct output *output)
 	return json_comm(
 		output,
 		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:"
-			  "o,s:"
-			  "o,s:o,s:o}",
+			  "o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 			  "id", summary->id, "nranks", (int)summary->nranks, "ranks_present",
 			  json_ranks(summary->present), "calls", json_number(summary->calls),
 			  "passes", json_number(passes->count), "passes_by",
@@ -156,7 +214,9 @@ static int comm_end(struct output *output)
 			  "digest_differences", digest_differences(summary), "verdict",
 			  verdict(summary), "lost_records", json_number(summary->lost_records),
 			  "clocks_differ", json_number(summary->calls_clocks_differ), "clocks",
-			  json_clocks(output->clocks)));
+			  json_clocks(output->clocks), "path_changes", path_changes(summary),
+			  "breaker_opened", json_number(summary->switches.opened), "slow_passes",
+			  slow_passes(summary), "story", story_of(output)));
 }
 
 const struct command_ops command_summary_json = {

@@ -79,6 +79,33 @@ static void print_latency(const struct output *output)
 		words_time(latency->largest, max));
 }
 
+static void print_path_changes(const struct output *output)
+{
+	const struct summary *summary = output->summary;
+	const struct summary_path_change *changes = summary->path_changes.items;
+	size_t n = summary->path_changes.count;
+	char place[WORDS_PLACE_BYTES];
+
+	for (size_t i = 0; i < n && i < 2; i++)
+		fprintf(output->file, "%s%s from %s on", i ? ", " : "            ",
+			belay_path_name(changes[i].to),
+			words_place(changes[i].seq, changes[i].pass, place));
+	if (n > 2)
+		fprintf(output->file, ", and %" PRIu64 " changes more: trace-analyze faults",
+			summary->path_change_count - 2);
+	if (n)
+		fputc('\n', output->file);
+	if (!summary->switches.opened)
+		return;
+	label(output, "breaker");
+	text_red(output);
+	fprintf(output->file, "opened %" PRIu64 " time%s", summary->switches.opened,
+		summary->switches.opened == 1 ? "" : "s");
+	text_plain(output);
+	fprintf(output->file, ", %s seq %" PRIu64 "\n",
+		summary->switches.opened == 1 ? "in" : "first in", summary->switches.opened_seq);
+}
+
 static void print_paths(const struct output *output)
 {
 	const char *comma = "";
@@ -94,32 +121,28 @@ static void print_paths(const struct output *output)
 	if (output->summary->paths[0])
 		fprintf(output->file, "%sunknown %" PRIu64, comma, output->summary->paths[0]);
 	fputc('\n', output->file);
+	print_path_changes(output);
 }
 
-/* The rank that was last most often, if that was more than its share by half. */
+/* The rank that was last more often than its share. */
 static void print_last(const struct output *output)
 {
 	const struct stragglers *stragglers = &output->summary->stragglers;
 	const struct straggler_rank *one;
 	struct straggler_run run;
 	char p50[WORDS_TIME_BYTES], worst[WORDS_TIME_BYTES], place[WORDS_PLACE_BYTES];
-	uint32_t rank = 0;
+	int rank = stragglers_worst(stragglers);
 
-	for (uint32_t i = 1; i < stragglers->nranks; i++) {
-		if (stragglers->ranks[i].last_calls > stragglers->ranks[rank].last_calls)
-			rank = i;
-	}
-	one = &stragglers->ranks[rank];
-	if (!one->last_calls || 2 * one->last_calls * stragglers->nranks < 3 * stragglers->calls)
+	if (rank < 0)
 		return;
+	one = &stragglers->ranks[rank];
 	label(output, "last");
 	fprintf(output->file,
-		"rank %" PRIu32
-		" in %.0f %% of calls, behind the others by %s (median), %s at worst",
-		rank, 100.0 * (double)one->last_calls / (double)stragglers->calls,
+		"rank %d in %.0f %% of calls, behind the others by %s (median), %s at worst", rank,
+		100.0 * (double)one->last_calls / (double)stragglers->calls,
 		words_time(histogram_quantile(one->lateness, 0.50), p50),
 		words_time(one->worst_ns, worst));
-	stragglers_run(stragglers, rank, &run);
+	summary_straggler_run(output->summary, (uint32_t)rank, &run);
 	if (run.first_seq && run.first_seq > output->summary->first_seq)
 		fprintf(output->file, ", since %s",
 			words_place(run.first_seq, run.first_pass, place));
@@ -127,6 +150,55 @@ static void print_last(const struct output *output)
 		fprintf(output->file, ", until %s",
 			words_place(run.last_seq, run.last_pass, place));
 	fputc('\n', output->file);
+}
+
+/* Where each pass has its own. */
+static void print_in_turn(const struct output *output, const struct story *story)
+{
+	char ranks[WORDS_RANKS_BYTES], time[WORDS_TIME_BYTES];
+
+	for (size_t i = 0; i < story->count; i++) {
+		const struct story_point *point = &story->points[i];
+
+		if (point->what != STORY_STRAGGLERS_IN_TURN)
+			continue;
+		label(output, "last");
+		fprintf(output->file,
+			"rank %s in turn: in %" PRIu64 " of %" PRIu64
+			" passes one is last in most calls, by %s or more (median)\n",
+			words_ranks(point->ranks, ranks), point->count, point->of,
+			words_time(point->ns, time));
+	}
+}
+
+static void print_slow_pass(const struct output *output, const struct slow_pass *pass)
+{
+	char time[WORDS_TIME_BYTES], wait[WORDS_TIME_BYTES];
+
+	fprintf(output->file, "            pass %" PRIu64 ": %s", pass->pass,
+		words_time(pass->duration_ns, time));
+	if (pass->waited_for >= 0)
+		fprintf(output->file, ", of that %s waiting for rank %d",
+			words_time(pass->waited_for_ns, wait), pass->waited_for);
+	fputc('\n', output->file);
+}
+
+static void print_slow_passes(const struct output *output)
+{
+	struct slow_pass slowest[PASS_TIMES_SLOWEST];
+	char time[WORDS_TIME_BYTES];
+	size_t n;
+	uint64_t count = pass_times_slow(&output->summary->pass_times, slowest, &n);
+
+	if (!n)
+		return;
+	label(output, "slow");
+	fprintf(output->file,
+		"%" PRIu64 " of %" PRIu64
+		" passes took more than 1.5 times the median of their kind (%s):\n",
+		count, output->summary->passes.whole_count, words_time(slowest[0].median_ns, time));
+	for (size_t i = 0; i < n && i < shown_max(output) / 2; i++)
+		print_slow_pass(output, &slowest[i]);
 }
 
 static void print_late_rank(const struct output *output, uint32_t rank)
@@ -390,10 +462,13 @@ static void print_brief(struct output *output)
 
 static int comm_end(struct output *output)
 {
+	struct story story;
+
 	if (output->comms > 2 && is_sound(output)) {
 		print_brief(output);
 		return 0;
 	}
+	story_tell(output->summary, output->clocks->differ, &story);
 	text_heading(output);
 	print_calls(output);
 	print_passes(output);
@@ -402,12 +477,15 @@ static int comm_end(struct output *output)
 		print_paths(output);
 	}
 	print_last(output);
+	print_in_turn(output, &story);
+	print_slow_passes(output);
 	print_late(output);
 	print_rescues(output);
 	print_mismatches(output);
 	print_digests(output);
 	print_verdict(output);
 	print_data(output);
+	text_story(output, &story, 0);
 	return 0;
 }
 
