@@ -34,8 +34,12 @@ struct reader_buffer {
 
 struct call_log_reader {
 	int fd;
+	uint64_t first; /* offset of the log in the file */
 	uint64_t offset;
-	uint64_t size; /* of the file when it was opened */
+	uint64_t size; /* of the file when it was opened; where another log begins, up to there */
+	/* As it stands in the file. */
+	unsigned char header[CALL_LOG_HEADER_BYTES_MAX];
+	size_t header_bytes;
 	uint32_t tick_shift;
 	struct call_log_info info;
 	struct reader_buffer frame;
@@ -167,19 +171,25 @@ static enum call_log_parse head_at(const struct call_log_reader *reader, uint64_
 	return call_log_head_unpack(bytes, size, ret_head, ret_bytes);
 }
 
-/* A copy of the file's header where a block could stand; its length, else 0. */
-static size_t header_at(const struct call_log_reader *reader, uint64_t offset)
+enum header_kind { HEADER_NONE, HEADER_COPY, HEADER_FOREIGN };
+
+/* A header where a block could stand: the second copy of the log's own, or that of another log,
+ * which was appended to this one. */
+static enum header_kind header_at(const struct call_log_reader *reader, uint64_t offset)
 {
 	unsigned char bytes[CALL_LOG_HEADER_BYTES_MAX];
 	struct call_log_header header;
 	size_t size = read_at(reader, offset, bytes, sizeof(bytes));
 	size_t length;
 
-	return call_log_header_unpack(bytes, size, &header, &length) == CALL_LOG_PARSED ? length
-											: 0;
+	if (call_log_header_unpack(bytes, size, &header, &length) != CALL_LOG_PARSED)
+		return HEADER_NONE;
+	return length == reader->header_bytes && memcmp(bytes, reader->header, length) == 0
+		       ? HEADER_COPY
+		       : HEADER_FOREIGN;
 }
 
-/* The offset of the first good head at or after `from`, else the file's end. */
+/* The offset of the first good head or header at or after `from`, else the log's end. */
 static uint64_t find_head(struct call_log_reader *reader, uint64_t from)
 {
 	unsigned char magic[4];
@@ -200,7 +210,8 @@ static uint64_t find_head(struct call_log_reader *reader, uint64_t from)
 			continue;
 		}
 		from += (uint64_t)(found - reader->scan);
-		if (head_at(reader, from, &head, &head_bytes) == CALL_LOG_PARSED)
+		if (head_at(reader, from, &head, &head_bytes) == CALL_LOG_PARSED ||
+		    header_at(reader, from) != HEADER_NONE)
 			return from;
 		from++;
 	}
@@ -303,11 +314,18 @@ static enum block_result take_block(struct call_log_reader *reader,
 static void skip_unsound(struct call_log_reader *reader, enum call_log_parse parse)
 {
 	uint64_t start = reader->offset;
-	size_t header_bytes = header_at(reader, start);
 
-	if (header_bytes) {
-		reader->offset += header_bytes;
+	switch (header_at(reader, start)) {
+	case HEADER_COPY:
+		reader->offset += reader->header_bytes;
 		return;
+	case HEADER_FOREIGN:
+		add_damage(reader, start, reader->size - start, -1,
+			   "another log begins in the middle of this one");
+		reader->size = start;
+		return;
+	case HEADER_NONE:
+		break;
 	}
 	reader->offset = find_head(reader, start + 1);
 	add_damage(reader, start, reader->offset - start, -1,
@@ -366,6 +384,76 @@ int call_log_reader_next(struct call_log_reader *reader, struct call_log_batch *
 	return 0;
 }
 
+/* Logs in one file ------------------------------------------------------------------------ */
+
+/* A walk from head to head, without a look at what lies between. */
+struct hops {
+	uint64_t offset;
+	/* Where the search begins if nothing sound stands there: the block that led there is cut or
+	 * damaged, and a header may stand inside. */
+	uint64_t behind;
+	uint64_t expected[CALL_LOG_BLOCK_EVENTS + 1]; /* indices, by kind of block */
+};
+
+/* A head that goes on where its log stopped. By chance another log's may stand where one is
+ * expected. */
+static int head_goes_on(struct hops *hops, const struct call_log_head *head)
+{
+	if (head->kind != CALL_LOG_BLOCK_CALLS && head->kind != CALL_LOG_BLOCK_EVENTS)
+		return 1;
+	if (head->first_index < hops->expected[head->kind])
+		return 0;
+	hops->expected[head->kind] = head->first_index + head->count;
+	return 1;
+}
+
+/* One step. Returns 1 where another log begins. */
+static int hop(struct call_log_reader *reader, struct hops *hops)
+{
+	struct call_log_head head;
+	size_t head_bytes;
+	int inside = hops->offset < reader->size;
+
+	if (inside && head_at(reader, hops->offset, &head, &head_bytes) == CALL_LOG_PARSED &&
+	    head_goes_on(hops, &head)) {
+		hops->behind = hops->offset + head_bytes;
+		hops->offset = hops->behind + head.frame_bytes;
+		return 0;
+	}
+	switch (inside ? header_at(reader, hops->offset) : HEADER_NONE) {
+	case HEADER_FOREIGN:
+		return 1;
+	case HEADER_COPY:
+		hops->offset += reader->header_bytes;
+		hops->behind = hops->offset;
+		memset(hops->expected, 0, sizeof(hops->expected));
+		return 0;
+	case HEADER_NONE:
+		break;
+	}
+	hops->offset = find_head(reader, hops->behind);
+	hops->behind = hops->offset + 1;
+	return 0;
+}
+
+uint64_t call_log_reader_following(struct call_log_reader *reader)
+{
+	struct hops hops = {.offset = reader->first + reader->header_bytes};
+
+	hops.behind = hops.offset;
+	while (hops.offset != reader->size) {
+		if (hop(reader, &hops))
+			return hops.offset;
+	}
+	return 0;
+}
+
+void call_log_reader_limit(struct call_log_reader *reader, uint64_t end)
+{
+	if (end < reader->size)
+		reader->size = end;
+}
+
 /* Opening --------------------------------------------------------------------------------- */
 
 static int header_possible(const struct call_log_header *header)
@@ -411,7 +499,7 @@ static void take_header(struct call_log_reader *reader, const struct call_log_he
 static int read_header(struct call_log_reader *reader, const char **ret_reason)
 {
 	struct call_log_header header;
-	size_t size = read_at(reader, 0, reader->scan, 2 * CALL_LOG_HEADER_BYTES_MAX);
+	size_t size = read_at(reader, reader->first, reader->scan, 2 * CALL_LOG_HEADER_BYTES_MAX);
 	size_t bytes;
 
 	*ret_reason = size ? "not a call log, or its header is damaged" : "an empty file";
@@ -426,9 +514,12 @@ static int read_header(struct call_log_reader *reader, const char **ret_reason)
 		if (parse != CALL_LOG_PARSED || !header_possible(&header))
 			continue;
 		take_header(reader, &header);
-		reader->offset = at + bytes;
+		memcpy(reader->header, reader->scan + at, bytes);
+		reader->header_bytes = bytes;
+		reader->offset = reader->first + at + bytes;
 		if (at)
-			add_damage(reader, 0, at, 0, "the first copy of the header is damaged");
+			add_damage(reader, reader->first, at, 0,
+				   "the first copy of the header is damaged");
 		return 0;
 	}
 	return BELAY_E_ARGUMENT;
@@ -450,7 +541,7 @@ static int open_file(struct call_log_reader *reader, const char *path, const cha
 	return 0;
 }
 
-int call_log_reader_open(const char *path, struct call_log_reader **ret_reader,
+int call_log_reader_open(const char *path, uint64_t offset, struct call_log_reader **ret_reader,
 			 const char **ret_reason)
 {
 	struct call_log_reader *reader = calloc(1, sizeof(*reader));
@@ -461,6 +552,7 @@ int call_log_reader_open(const char *path, struct call_log_reader **ret_reader,
 	if (!reader)
 		return status;
 	reader->fd = -1;
+	reader->first = offset;
 	reader->damage = calloc(DAMAGE_MAX, sizeof(*reader->damage));
 	reader->context = ZSTD_createDCtx();
 	if (!reader->damage || !reader->context)
@@ -502,8 +594,8 @@ const struct call_log_info *call_log_reader_info(const struct call_log_reader *r
 void call_log_reader_progress(const struct call_log_reader *reader, uint64_t *ret_done,
 			      uint64_t *ret_total)
 {
-	*ret_done = reader->offset < reader->size ? reader->offset : reader->size;
-	*ret_total = reader->size;
+	*ret_done = (reader->offset < reader->size ? reader->offset : reader->size) - reader->first;
+	*ret_total = reader->size - reader->first;
 }
 
 size_t call_log_reader_damage(const struct call_log_reader *reader,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one file of a call log, trusting nothing in it. Bounded memory: one block, and a few
+ * Reads one call log, trusting nothing in it. Bounded memory: one block, and a few
  * decoded rows of it.
  */
 #ifndef BELAY_TRACE_CALL_LOG_READER_H
@@ -47,11 +47,18 @@ struct call_log_damage {
 	char reason[96];
 };
 
-/* Opens a file. Returns 0; BELAY_E_SYSTEM (errno tells); BELAY_E_ARGUMENT when it is no call log,
- * or of a major version this reader does not know; BELAY_E_NO_MEMORY. `ret_reason` (static text)
- * is set on failure. */
-int call_log_reader_open(const char *path, struct call_log_reader **ret_reader,
+/* Opens the log that begins at `offset` of a file: 0, unless several were written into one. Returns
+ * 0; BELAY_E_SYSTEM (errno tells); BELAY_E_ARGUMENT when it is no call log, or of a major version
+ * this reader does not know; BELAY_E_NO_MEMORY. `ret_reason` (static text) is set on failure. */
+int call_log_reader_open(const char *path, uint64_t offset, struct call_log_reader **ret_reader,
 			 const char **ret_reason);
+
+/* Where the next log begins in the same file; 0: nowhere. Hops from head to head. */
+uint64_t call_log_reader_following(struct call_log_reader *reader);
+
+/* Ends the log there, in front of the next one, which would be damage otherwise. Before reading. */
+void call_log_reader_limit(struct call_log_reader *reader, uint64_t end);
+
 const struct call_log_info *call_log_reader_info(const struct call_log_reader *reader);
 
 /* The next rows, skipping damage. Returns 0 (kind CALL_LOG_END at the end) or

@@ -73,6 +73,36 @@ tap_is "folders and files of other kinds are passed over" says 0 '.damaged == []
 mkfifo "$tap_dir/logs/pipe.belay"
 tap_is "a pipe that nobody writes to is named and not waited for" says 3 '.damaged[0].reason == "not a regular file"'
 
+# joined: all logs in one file, as by cat(1).
+joined()
+{
+	fresh
+	mkdir "$tap_dir/logs/joined"
+	find "$tap_dir/logs" -name 'rank-*.belay' | sort | xargs cat >"$tap_dir/logs/joined/all.belay"
+	rm "$tap_dir"/logs/*/rank-*.belay
+	"$analyze" --format=json "$tap_dir/whole" >"$tap_dir/apart" && json true "$analyze" --format=json "$tap_dir/logs" &&
+		cmp "$tap_dir/apart" "$tap_dir/out"
+}
+tap_is "logs that were written into one file are told apart" joined
+several_files()
+{
+	"$top_builddir/tests/support/make_log" "$tap_dir/rotated" ranks=2 passes=20 block=100 file_bytes=4096 keep=1000 >/dev/null || return 1
+	[ "$(find "$tap_dir/rotated" -name '*.belay' | wc -l)" -gt 10 ] || return 1
+	"$analyze" --format=json "$tap_dir/rotated" >"$tap_dir/apart"
+	mkdir "$tap_dir/one" && find "$tap_dir/rotated" -name '*.belay' | sort -r | xargs cat >"$tap_dir/one/all.belay"
+	# A few files at a time are open, however many there are.
+	# shellcheck disable=SC3045 # dash has it
+	(ulimit -n 24 && json true "$analyze" --format=json "$tap_dir/rotated" && cmp "$tap_dir/apart" "$tap_dir/out" &&
+		json true "$analyze" --format=json "$tap_dir/one" && cmp "$tap_dir/apart" "$tap_dir/out")
+}
+tap_is "rotated files are read one after the other, apart or in one file, in any order" several_files
+one_gone()
+{
+	rm "$(find "$tap_dir/rotated" -name 'rank-0001.5.belay')"
+	json '.comms[0].calls == 2440 and .comms[0].lost_records > 100 and .damaged == []' "$analyze" --format=json \
+		"$tap_dir/rotated" && [ "$status" = 3 ]
+}
+tap_is "a file that is gone from among rotated ones is lost records" one_gone
 told()
 {
 	fresh

@@ -47,12 +47,23 @@ static void take_damage(struct log_contents *contents, const struct call_log_rea
 
 int log_contents_read(struct log_contents *contents, const char *path, const char **ret_reason)
 {
+	uint64_t offset = 0;
+
+	return log_contents_read_one(contents, path, &offset, ret_reason);
+}
+
+int log_contents_read_one(struct log_contents *contents, const char *path, uint64_t *offset,
+			  const char **ret_reason)
+{
 	struct call_log_reader *reader;
 	struct call_log_batch batch;
-	int status = call_log_reader_open(path, &reader, ret_reason);
+	int status = call_log_reader_open(path, *offset, &reader, ret_reason);
 
 	if (status)
 		return status;
+	*offset = call_log_reader_following(reader);
+	if (*offset)
+		call_log_reader_limit(reader, *offset);
 	contents->info = *call_log_reader_info(reader);
 	while (!(status = call_log_reader_next(reader, &batch)) && batch.kind != CALL_LOG_END)
 		take_batch(contents, &batch);

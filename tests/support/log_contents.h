@@ -24,6 +24,10 @@ struct log_contents {
 
 /* Adds a file. Returns the status of opening it, or of reading. */
 int log_contents_read(struct log_contents *contents, const char *path, const char **ret_reason);
+/* The same with the log at *offset of a file that holds several; *offset becomes that of the next;
+ * 0: there is none. */
+int log_contents_read_one(struct log_contents *contents, const char *path, uint64_t *offset,
+			  const char **ret_reason);
 /* Adds all files of a rank in the order of their numbers. Returns how many there were. */
 int log_contents_read_rank(struct log_contents *contents, const char *dir, const char *comm_id,
 			   uint32_t rank);

@@ -33,7 +33,7 @@ static int read_file(const char *path)
 	unsigned long long calls = 0, events = 0;
 	double begin = seconds();
 
-	if (call_log_reader_open(path, &reader, &reason)) {
+	if (call_log_reader_open(path, 0, &reader, &reason)) {
 		printf("%s: %s\n", path, reason);
 		return 1;
 	}

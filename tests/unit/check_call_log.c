@@ -424,6 +424,87 @@ static void forge_head(struct made_log *log, const struct call_log_head *head)
 	write_bytes(log->bytes, log->size);
 }
 
+/* Gives both copies of a log's header another rank's number. */
+static void rename_rank(unsigned char *bytes, uint32_t rank)
+{
+	struct call_log_header header;
+	size_t length;
+
+	for (size_t copy = 0; copy < 2; copy++) {
+		unsigned char *at = bytes + copy * CALL_LOG_HEADER_BYTES;
+
+		ck_assert_int_eq(
+			call_log_header_unpack(at, CALL_LOG_HEADER_BYTES, &header, &length),
+			CALL_LOG_PARSED);
+		header.rank = rank;
+		call_log_header_pack(&header, at);
+	}
+}
+
+START_TEST(logs_in_one_file_are_told_apart_wherever_the_first_was_cut)
+{
+	struct made_log log = {.nranks = 2, .nblocks = 4, .block_records = 12};
+	/* Its blocks are larger: none begins by chance where one of the first would. */
+	struct made_log other = {.nranks = 2, .nblocks = 2, .block_records = 90};
+	unsigned char *joined;
+
+	make_log(&other, 12);
+	ck_assert_int_eq(unlink(path), 0);
+	make_log(&log, 13);
+	joined = malloc(log.size + other.size);
+	ck_assert_ptr_nonnull(joined);
+	for (size_t cut = 2 * CALL_LOG_HEADER_BYTES; cut <= log.size; cut++) {
+		struct log_contents first = {0}, second = {0};
+		const char *reason = "";
+		uint64_t offset = 0;
+
+		memcpy(joined, log.bytes, cut);
+		memcpy(joined + cut, other.bytes, other.size);
+		rename_rank(joined + cut, 1);
+		write_bytes(joined, cut + other.size);
+		ck_assert_int_eq(log_contents_read_one(&first, path, &offset, &reason), 0);
+		/* By chance the second copy of its header may stand where a block would. */
+		ck_assert_msg(offset == cut || offset == cut + CALL_LOG_HEADER_BYTES,
+			      "cut at %zu, found at %zu", cut, (size_t)offset);
+		assert_subset(&log, &first);
+		ck_assert_uint_eq(first.info.rank, 0);
+		ck_assert_int_eq(first.closed,
+				 cut == log.size ? CALL_LOG_CLOSED : CALL_LOG_NOT_CLOSED);
+		ck_assert_int_eq(log_contents_read_one(&second, path, &offset, &reason), 0);
+		ck_assert_uint_eq(offset, 0);
+		ck_assert_uint_eq(second.info.rank, 1);
+		ck_assert_uint_eq(second.calls_count, other.ncalls);
+		ck_assert_uint_eq(second.damage_count, 0);
+		log_contents_free(&first);
+		log_contents_free(&second);
+	}
+	free(joined);
+	free_log(&log);
+	free_log(&other);
+}
+END_TEST
+
+START_TEST(a_log_twice_in_one_file_is_one_log)
+{
+	struct made_log log = {.nranks = 2, .nblocks = 3, .block_records = 12};
+	struct log_contents contents;
+	unsigned char *joined;
+
+	make_log(&log, 14);
+	joined = malloc(2 * log.size);
+	ck_assert_ptr_nonnull(joined);
+	memcpy(joined, log.bytes, log.size);
+	memcpy(joined + log.size, log.bytes, log.size);
+	write_bytes(joined, 2 * log.size);
+	read_back(&contents);
+	ck_assert_uint_eq(contents.calls_count, 2 * log.ncalls);
+	ck_assert_uint_eq(contents.damage_count, 0);
+	log_contents_free(&contents);
+	free(joined);
+	free_log(&log);
+}
+END_TEST
+
 START_TEST(impossible_sizes_are_refused_even_with_a_right_checksum)
 {
 	static const struct call_log_head heads[] = {
@@ -472,18 +553,18 @@ START_TEST(what_is_no_call_log_is_refused_with_a_reason)
 	char other[600];
 
 	snprintf(other, sizeof(other), "%s/other", dir);
-	ck_assert_int_eq(call_log_reader_open(other, &reader, &reason), BELAY_E_SYSTEM);
+	ck_assert_int_eq(call_log_reader_open(other, 0, &reader, &reason), BELAY_E_SYSTEM);
 	ck_assert_int_eq(errno, ENOENT);
-	ck_assert_int_eq(call_log_reader_open(dir, &reader, &reason), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(call_log_reader_open(dir, 0, &reader, &reason), BELAY_E_ARGUMENT);
 	ck_assert_str_eq(reason, "not a regular file");
 	ck_assert_int_eq(mkfifo(other, 0600), 0);
-	ck_assert_int_eq(call_log_reader_open(other, &reader, &reason), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(call_log_reader_open(other, 0, &reader, &reason), BELAY_E_ARGUMENT);
 	ck_assert_int_eq(unlink(other), 0);
 	ck_assert_int_eq(close(open(other, O_CREAT | O_WRONLY, 0600)), 0);
-	ck_assert_int_eq(call_log_reader_open(other, &reader, &reason), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(call_log_reader_open(other, 0, &reader, &reason), BELAY_E_ARGUMENT);
 	ck_assert_str_eq(reason, "an empty file");
 	ck_assert_int_eq(truncate(other, 100000), 0);
-	ck_assert_int_eq(call_log_reader_open(other, &reader, &reason), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(call_log_reader_open(other, 0, &reader, &reason), BELAY_E_ARGUMENT);
 	ck_assert_ptr_nonnull(strstr(reason, "not a call log"));
 	ck_assert_ptr_eq(reader, (struct call_log_reader *)dir);
 }
@@ -508,7 +589,7 @@ START_TEST(a_later_major_version_is_refused_by_name)
 	call_log_put(log.bytes + 20, CALL_LOG_MAJOR + 1, 2);
 	reseal(log.bytes, CALL_LOG_HEADER_BYTES);
 	write_bytes(log.bytes, log.size);
-	ck_assert_int_eq(call_log_reader_open(path, &reader, &reason), BELAY_E_ARGUMENT);
+	ck_assert_int_eq(call_log_reader_open(path, 0, &reader, &reason), BELAY_E_ARGUMENT);
 	ck_assert_ptr_nonnull(strstr(reason, "newer format"));
 	free_log(&log);
 }
@@ -705,7 +786,7 @@ START_TEST(the_reader_survives_every_allocation_failure)
 	make_log(&log, 16);
 	for (n = 0; n < 100 && status; n++) {
 		fail_alloc_at(n);
-		status = call_log_reader_open(path, &reader, &reason);
+		status = call_log_reader_open(path, 0, &reader, &reason);
 		fail_alloc_at(-1);
 		if (status) {
 			ck_assert_int_eq(status, BELAY_E_NO_MEMORY);
@@ -743,6 +824,8 @@ static Suite *suite(void)
 	tcase_add_test(c, a_flipped_bit_loses_its_block_and_says_so);
 	tcase_add_test(c, reading_goes_on_after_a_hole_and_counts_what_was_in_it);
 	tcase_add_test(c, a_whole_block_that_vanished_is_missed);
+	tcase_add_test(c, logs_in_one_file_are_told_apart_wherever_the_first_was_cut);
+	tcase_add_test(c, a_log_twice_in_one_file_is_one_log);
 	tcase_add_loop_test(c, impossible_sizes_are_refused_even_with_a_right_checksum, 0, 7);
 	tcase_add_test(c, what_is_no_call_log_is_refused_with_a_reason);
 	tcase_add_test(c, a_later_major_version_is_refused_by_name);

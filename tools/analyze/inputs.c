@@ -14,6 +14,7 @@
 #include "tools/analyze/lttng_import.h"
 
 #define FOLDERS_DEEP_MAX 32
+#define LOGS_IN_FILE_MAX 4096u
 
 static struct input_file *file_at(const struct inputs *inputs, size_t i)
 {
@@ -87,7 +88,9 @@ static int part_open(void *self)
 	file->damage_lost = 0;
 	file->writer_lost = 0;
 	file->reason[0] = '\0';
-	status = call_log_reader_open(file->path, &file->reader, &reason);
+	status = call_log_reader_open(file->path, file->offset, &file->reader, &reason);
+	if (status == 0 && file->end)
+		call_log_reader_limit(file->reader, file->end);
 	if (status == 0 || status == BELAY_E_NO_MEMORY)
 		return status;
 	/* It was readable when the command began. */
@@ -201,30 +204,68 @@ static void take_info(struct input_file *file, const struct call_log_info *info)
 	file->first_ns = info->created_monotonic_ns;
 }
 
-static int add_log(struct inputs *inputs, const char *path, const struct stat *about)
+/* Adds the log that is open, which ends where the next one begins. */
+static int add_opened(struct inputs *inputs, const char *path, const struct stat *about,
+		      struct call_log_reader *reader, struct input_file **ret_file)
+{
+	struct input_file *file = new_file(inputs, path);
+	uint64_t done;
+
+	if (!file)
+		return BELAY_E_NO_MEMORY;
+	file->device = about->st_dev;
+	file->inode = about->st_ino;
+	file->end = call_log_reader_following(reader);
+	if (file->end)
+		call_log_reader_limit(reader, file->end);
+	call_log_reader_progress(reader, &done, &file->all_bytes);
+	take_info(file, call_log_reader_info(reader));
+	*ret_file = file;
+	return 0;
+}
+
+/* Adds the log that begins at *offset, and goes on to the next in the same file; 0: there is none.
+ */
+static int add_log_at(struct inputs *inputs, const char *path, const struct stat *about,
+		      uint64_t *offset)
 {
 	struct call_log_reader *reader = NULL;
+	struct input_file *file = NULL;
 	const char *reason = "";
-	struct input_file *file;
+	int status = call_log_reader_open(path, *offset, &reader, &reason);
+
+	if (status == BELAY_E_NO_MEMORY)
+		return status;
+	if (status != 0) {
+		*offset = 0;
+		return inputs_add_damage(
+			inputs, path, status == BELAY_E_SYSTEM ? strerror(errno) : reason, 0, -1);
+	}
+	status = add_opened(inputs, path, about, reader, &file);
+	call_log_reader_close(reader);
+	if (status != 0)
+		return status;
+	file->offset = *offset;
+	*offset = file->end;
+	return peek(file);
+}
+
+/* A file is one log, unless somebody has written several into one. */
+static int add_log(struct inputs *inputs, const char *path, const struct stat *about)
+{
+	uint64_t offset = 0;
+	size_t n = 0;
 	int status;
 
 	if (known_already(inputs, about))
 		return 0;
-	status = call_log_reader_open(path, &reader, &reason);
-	if (status == BELAY_E_NO_MEMORY)
-		return status;
-	if (status != 0)
-		return inputs_add_damage(
-			inputs, path, status == BELAY_E_SYSTEM ? strerror(errno) : reason, 0, -1);
-	file = new_file(inputs, path);
-	if (file) {
-		file->all_bytes = (uint64_t)about->st_size;
-		file->device = about->st_dev;
-		file->inode = about->st_ino;
-		take_info(file, call_log_reader_info(reader));
-	}
-	call_log_reader_close(reader);
-	return file ? peek(file) : BELAY_E_NO_MEMORY;
+	do
+		status = add_log_at(inputs, path, about, &offset);
+	while (status == 0 && offset && ++n < LOGS_IN_FILE_MAX);
+	if (status == 0 && offset)
+		status = inputs_add_damage(
+			inputs, path, "too many logs in one file: the rest is left out", 0, -1);
+	return status;
 }
 
 /* Folders ------------------------------------------------------------------------------------ */

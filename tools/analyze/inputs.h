@@ -20,6 +20,8 @@
 struct input_file {
 	const char *path;
 	struct spool *spool; /* NULL: a call log at path */
+	uint64_t offset;     /* of the log in its file, */
+	uint64_t end;	     /* and where the next one begins there; 0: nowhere */
 	char comm_id[33];
 	uint32_t rank, nranks;
 	uint32_t number;    /* of a call log */

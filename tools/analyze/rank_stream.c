@@ -14,6 +14,16 @@ static int tell_events(struct rank_stream *stream, const struct call_log_batch *
 	return status;
 }
 
+/* A part at its end holds no memory and no file. */
+static void close_part(struct rank_stream *stream, struct record_part *part)
+{
+	if (!part->is_open)
+		return;
+	part->ops->end(part->self);
+	part->is_open = 0;
+	stream->nopen--;
+}
+
 /* Goes to the part's next batch of calls; events on the way are told. */
 static int refill(struct rank_stream *stream, struct record_part *part)
 {
@@ -24,6 +34,8 @@ static int refill(struct rank_stream *stream, struct record_part *part)
 	part->record = NULL;
 	do {
 		status = part->ops->next(part->self, &batch);
+		if (status == 0 && batch.kind == CALL_LOG_END)
+			close_part(stream, part);
 		if (status != 0 || batch.kind == CALL_LOG_END)
 			return status;
 		if (batch.kind == CALL_LOG_EVENTS)
@@ -47,14 +59,22 @@ static int step(struct rank_stream *stream, struct record_part *part)
 	return 0;
 }
 
+static void note_due(struct rank_stream *stream)
+{
+	stream->due_seq = stream->opened < stream->nparts ? stream->parts[stream->opened].first_seq
+							  : UINT64_MAX;
+}
+
 static int open_next(struct rank_stream *stream)
 {
 	struct record_part *part = &stream->parts[stream->opened++];
 	int status = part->ops->begin(part->self);
 
+	note_due(stream);
 	if (status != 0)
 		return status;
 	part->is_open = 1;
+	stream->nopen++;
 	return refill(stream, part);
 }
 
@@ -74,7 +94,9 @@ static int choose(struct rank_stream *stream, struct record_part **ret_part)
 {
 	struct record_part *best = NULL;
 
-	for (size_t i = 0; i < stream->opened; i++) {
+	while (stream->first < stream->opened && !stream->parts[stream->first].is_open)
+		stream->first++;
+	for (size_t i = stream->first; i < stream->opened; i++) {
 		struct record_part *part = &stream->parts[i];
 		int status = skip_known(stream, part);
 
@@ -89,8 +111,7 @@ static int choose(struct rank_stream *stream, struct record_part **ret_part)
 
 static int next_part_is_due(const struct rank_stream *stream, const struct record_part *best)
 {
-	return stream->opened < stream->nparts &&
-	       (!best || stream->parts[stream->opened].first_seq <= best->record->seq);
+	return stream->opened < stream->nparts && (!best || stream->due_seq <= best->record->seq);
 }
 
 static void take(struct rank_stream *stream, struct record_part *part)
@@ -132,25 +153,38 @@ int rank_stream_start(struct rank_stream *stream)
 	stream->holes = 0;
 	stream->first_seq = 0;
 	stream->last_seq = 0;
+	note_due(stream);
 	return settle(stream);
+}
+
+/* Mostly there is one part, and its next record is simply the next. */
+static int goes_on(const struct rank_stream *stream, const struct record_part *part)
+{
+	return part->left && stream->nopen == 1 && part->record->seq > stream->last_seq &&
+	       part->record->seq < stream->due_seq;
 }
 
 int rank_stream_advance(struct rank_stream *stream)
 {
-	int status = step(stream, stream->current);
+	struct record_part *part = stream->current;
+	int status = step(stream, part);
 
-	return status == 0 ? settle(stream) : status;
+	if (status != 0)
+		return status;
+	if (!goes_on(stream, part))
+		return settle(stream);
+	take(stream, part);
+	return 0;
 }
 
 void rank_stream_stop(struct rank_stream *stream)
 {
 	for (size_t i = 0; i < stream->opened; i++) {
-		if (stream->parts[i].is_open)
-			stream->parts[i].ops->end(stream->parts[i].self);
-		stream->parts[i].is_open = 0;
+		close_part(stream, &stream->parts[i]);
 		stream->parts[i].left = 0;
 	}
 	stream->opened = 0;
+	stream->first = 0;
 	stream->head = NULL;
 	stream->current = NULL;
 }

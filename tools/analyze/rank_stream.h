@@ -12,8 +12,8 @@
 
 #include "trace/call_log_reader.h"
 
-/* How a part is read. begin and next return 0, BELAY_E_NO_MEMORY or BELAY_E_ABORTED; whatever else goes wrong ends
- * the part, which keeps the reason itself. A part may begin again after its end. */
+/* How a part is read. begin and next return 0, BELAY_E_NO_MEMORY or BELAY_E_ABORTED; whatever else
+ * goes wrong ends the part, which keeps the reason itself. A part may begin again after its end. */
 struct record_part_ops {
 	int (*begin)(void *self);
 	int (*next)(void *self, struct call_log_batch *ret_batch);
@@ -50,7 +50,10 @@ struct rank_stream {
 	uint64_t holes; /* seqs missing between first_seq and last_seq */
 	/* The stream's own. */
 	struct record_part *current;
-	size_t opened; /* parts[0 .. opened - 1] have been opened */
+	size_t opened;	  /* parts[0 .. opened - 1] have been opened */
+	size_t first;	  /* of these, parts[0 .. first - 1] are at their ends */
+	size_t nopen;	  /* are not at their ends */
+	uint64_t due_seq; /* where the next part must be opened; UINT64_MAX: there is none */
 };
 
 /* Goes to the first record. Returns 0 or a status of a part or of on_event. */
