@@ -10,6 +10,7 @@
 #include "tools/analyze/compare.h"
 #include "tools/analyze/driver.h"
 #include "tools/analyze/interrupt.h"
+#include "tools/analyze/replay_run.h"
 #include "tools/output_file.h"
 
 /* Exit statuses: an interface, in the man page and in tests/cli. 2 and 4 are those of every
@@ -40,6 +41,7 @@ static const char help[] =
 	"  what-if             what ranks on time, another path or other deadlines would have\n"
 	"                      changed\n"
 	"  compare             two recordings side by side: two INPUTs\n"
+	"  replay              the same calls again through libbelay, compared pass by pass\n"
 	"\n"
 	"Options:\n"
 	"      --format=FORMAT   text (the default) or json\n"
@@ -57,13 +59,17 @@ static const char help[] =
 	"      --path=NAME       ... on this path of it, not the cheapest     (what-if)\n"
 	"      --late-ms=MS      another soft deadline                        (what-if)\n"
 	"      --give-up-ms=MS   another hard deadline                        (what-if)\n"
+	"      --backend=NAME    auto (the default), host or cuda             (replay)\n"
+	"      --paths=LIST      allowed paths, in order of preference        (replay)\n"
+	"      --speed=SPEED     recorded (the default) or max                (replay)\n"
+	"      --log-dir=DIR     keeps the call logs of the replay there      (replay)\n"
 	"  -h, --help            print this text\n"
 	"  -V, --version         print the version\n"
 	"\n"
 	"Exit status: 0 every call is sound; 1 there were rescues, mismatches, digest differences "
 	"or\n"
 	"a verdict; 2 wrong usage; 3 input is missing, damaged or has lost records; 4 the output\n"
-	"could not be written.\n";
+	"could not be written; 77 the backend of replay is not on this machine.\n";
 
 enum option_code {
 	OPTION_FORMAT = 256,
@@ -79,7 +85,11 @@ enum option_code {
 	OPTION_COSTS,
 	OPTION_PATH,
 	OPTION_LATE_MS,
-	OPTION_GIVE_UP_MS
+	OPTION_GIVE_UP_MS,
+	OPTION_BACKEND,
+	OPTION_PATHS,
+	OPTION_SPEED,
+	OPTION_LOG_DIR
 };
 
 static const struct option long_options[] = {
@@ -97,6 +107,10 @@ static const struct option long_options[] = {
 	{"path", required_argument, NULL, OPTION_PATH},
 	{"late-ms", required_argument, NULL, OPTION_LATE_MS},
 	{"give-up-ms", required_argument, NULL, OPTION_GIVE_UP_MS},
+	{"backend", required_argument, NULL, OPTION_BACKEND},
+	{"paths", required_argument, NULL, OPTION_PATHS},
+	{"speed", required_argument, NULL, OPTION_SPEED},
+	{"log-dir", required_argument, NULL, OPTION_LOG_DIR},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0},
@@ -112,6 +126,7 @@ enum command_number {
 	COMMAND_EXPORT,
 	COMMAND_WHAT_IF,
 	COMMAND_COMPARE,
+	COMMAND_REPLAY,
 	COMMANDS
 };
 
@@ -129,6 +144,7 @@ static const struct {
 	[COMMAND_EXPORT] = {"export", &command_export_csv, &command_export_json},
 	[COMMAND_WHAT_IF] = {"what-if", &command_what_if_text, &command_what_if_json},
 	[COMMAND_COMPARE] = {"compare", &compare_ops, &compare_ops},
+	[COMMAND_REPLAY] = {"replay", &compare_ops, &compare_ops},
 };
 
 /* Options that only some commands take. */
@@ -148,10 +164,11 @@ static const struct {
 	{OPTION_PATH, 1u << COMMAND_WHAT_IF, "--path", "what-if"},
 	{OPTION_LATE_MS, 1u << COMMAND_WHAT_IF, "--late-ms", "what-if"},
 	{OPTION_GIVE_UP_MS, 1u << COMMAND_WHAT_IF, "--give-up-ms", "what-if"},
+	{OPTION_BACKEND, 1u << COMMAND_REPLAY, "--backend", "replay"},
+	{OPTION_PATHS, 1u << COMMAND_REPLAY, "--paths", "replay"},
+	{OPTION_SPEED, 1u << COMMAND_REPLAY, "--speed", "replay"},
+	{OPTION_LOG_DIR, 1u << COMMAND_REPLAY, "--log-dir", "replay"},
 };
-
-/* Words that other versions take as commands: here neither a command nor, by mistake, a file. */
-static const char *const reserved[] = {"replay"};
 
 struct request {
 	size_t command;
@@ -159,6 +176,7 @@ struct request {
 	uint64_t given;		 /* options: bit of enum option_code - OPTION_FORMAT */
 	const char *costs_path;
 	struct cost_table costs;
+	struct replay_request replay;
 	int progress; /* asked for */
 	struct output output;
 	struct output_file output_file; /* at output_path */
@@ -324,6 +342,33 @@ static int take_question(struct request *request, int code)
 	}
 }
 
+static int take_replay(struct request *request, int code)
+{
+	struct replay_request *replay = &request->replay;
+
+	switch (code) {
+	case OPTION_BACKEND:
+		replay->backend = optarg;
+		return strcmp(optarg, "auto") == 0 || strcmp(optarg, "host") == 0 ||
+				       strcmp(optarg, "cuda") == 0
+			       ? 0
+			       : command_complain("--backend takes auto, host or cuda, not '%s'",
+						  optarg);
+	case OPTION_PATHS:
+		replay->paths = optarg;
+		return 0; /* the library knows them */
+	case OPTION_SPEED:
+		replay->at_full_speed = strcmp(optarg, "max") == 0;
+		return replay->at_full_speed || strcmp(optarg, "recorded") == 0
+			       ? 0
+			       : command_complain("--speed takes recorded or max, not '%s'",
+						  optarg);
+	default:
+		replay->log_dir = optarg;
+		return *optarg ? 0 : command_complain("--log-dir takes the name of a folder");
+	}
+}
+
 static int take_option(struct request *request, int code)
 {
 	request->given |= 1ull << (code - OPTION_FORMAT);
@@ -352,6 +397,11 @@ static int take_option(struct request *request, int code)
 	case OPTION_LATE_MS:
 	case OPTION_GIVE_UP_MS:
 		return take_question(request, code);
+	case OPTION_BACKEND:
+	case OPTION_PATHS:
+	case OPTION_SPEED:
+	case OPTION_LOG_DIR:
+		return take_replay(request, code);
 	default:
 		return take_filter(request, code);
 	}
@@ -369,10 +419,6 @@ static int take_command(struct request *request)
 		request->operands++;
 		request->noperands--;
 		return 0;
-	}
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
-		if (strcmp(word, reserved[i]) == 0)
-			return command_complain("'%s' is no command of this version", word);
 	}
 	return 0;
 }
@@ -561,11 +607,15 @@ static int read_inputs(const struct request *request, struct inputs *inputs)
 	return status == 0 ? driver_read(&inputs[1], &request->operands[1], 1) : status;
 }
 
+/* *ret_exit: an exit status that goes before what is found; else untouched. */
 static int run_command(struct request *request, struct inputs *inputs,
-		       struct findings *ret_findings)
+		       struct findings *ret_findings, int *ret_exit)
 {
 	if (request->command == COMMAND_COMPARE)
-		return compare_run(inputs, request->operands, 0, &request->output, ret_findings);
+		return compare_run(inputs, request->operands, &request->output, ret_findings);
+	if (request->command == COMMAND_REPLAY)
+		return replay_run(&request->replay, inputs, &request->output, ret_findings,
+				  ret_exit);
 	choose_ops(request);
 	return driver_run(inputs, &request->output, ret_findings);
 }
@@ -585,8 +635,9 @@ static int analyze(struct request *request)
 		exit_status = open_output(request, inputs);
 		if (exit_status != 0)
 			goto out;
-		status = run_command(request, inputs, &findings);
-		exit_status = exit_status_of(&findings);
+		status = run_command(request, inputs, &findings, &exit_status);
+		if (exit_status == 0)
+			exit_status = exit_status_of(&findings);
 	}
 	if (status == BELAY_E_ABORTED) {
 		drop_output(request);

@@ -90,15 +90,20 @@ struct compare_sameness {
 
 void compare_calls(const struct compare_pair *pair, struct compare_sameness *ret_sameness);
 
-/* Print both; `every_pass` adds a row for each pass that was kept. */
+/* Print both; `every_pass` has a row for each pass that was kept, not those that differ most. */
 void compare_text(const struct output *output, const struct compare_side *a,
 		  const struct compare_side *b, const struct vector *pairs, int every_pass);
-/* Returns 0 or BELAY_E_NO_MEMORY. */
+/* `more`, a json_t * or NULL, is an object whose fields stand in the document too; its reference is
+ * taken. Returns 0 or BELAY_E_NO_MEMORY. */
 int compare_json(const struct output *output, const struct compare_side *a,
-		 const struct compare_side *b, const struct vector *pairs);
+		 const struct compare_side *b, const struct vector *pairs, void *more);
+
+/* Reads a recording into a side; what was found is added to `findings`. As driver_run(). */
+int compare_read(struct inputs *inputs, struct output *output, struct compare_side *side,
+		 struct findings *findings);
 
 /* All of it: reads two recordings, by what they are called, and prints. As driver_run(). */
-int compare_run(struct inputs *inputs, char *const *names, int every_pass, struct output *output,
+int compare_run(struct inputs *inputs, char *const *names, struct output *output,
 		struct findings *ret_findings);
 
 #endif /* BELAY_TOOLS_ANALYZE_COMPARE_H */

@@ -112,7 +112,7 @@ static json_t *add_damages(json_t *list, const struct compare_side *side)
 }
 
 int compare_json(const struct output *output, const struct compare_side *a,
-		 const struct compare_side *b, const struct vector *pairs)
+		 const struct compare_side *b, const struct vector *pairs, void *more)
 {
 	const struct compare_pair *items = pairs->items;
 	json_t *list = json_array(), *document;
@@ -122,6 +122,11 @@ int compare_json(const struct output *output, const struct compare_side *a,
 	document =
 		json_pack("{s:o,s:o,s:o,s:o}", "a", json_text(a->name), "b", json_text(b->name),
 			  "comms", list, "damaged", add_damages(add_damages(json_array(), a), b));
+	if (document && more && json_object_update(document, more) != 0) {
+		json_decref(document);
+		document = NULL;
+	}
+	json_decref(more);
 	if (!document)
 		return BELAY_E_NO_MEMORY;
 	/* What stdio could not write the end of the command tells. */

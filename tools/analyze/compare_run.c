@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/analyze/compare.h"
 
-static int read_side(struct inputs *inputs, struct output *output, struct compare_side *side,
-		     struct findings *findings)
+int compare_read(struct inputs *inputs, struct output *output, struct compare_side *side,
+		 struct findings *findings)
 {
 	struct findings found = {0};
 	int status;
@@ -16,22 +16,22 @@ static int read_side(struct inputs *inputs, struct output *output, struct compar
 	return status;
 }
 
-int compare_run(struct inputs *inputs, char *const *names, int every_pass, struct output *output,
+int compare_run(struct inputs *inputs, char *const *names, struct output *output,
 		struct findings *ret_findings)
 {
 	struct compare_side sides[2] = {{.name = names[0]}, {.name = names[1]}};
 	struct findings findings = {0};
 	struct vector pairs = {0};
-	int status = read_side(&inputs[0], output, &sides[0], &findings);
+	int status = compare_read(&inputs[0], output, &sides[0], &findings);
 
 	if (status == 0)
-		status = read_side(&inputs[1], output, &sides[1], &findings);
+		status = compare_read(&inputs[1], output, &sides[1], &findings);
 	if (status == 0)
 		status = compare_pair_up(&sides[0], &sides[1], &pairs);
 	if (status == 0 && output->format == COMMAND_JSON)
-		status = compare_json(output, &sides[0], &sides[1], &pairs);
+		status = compare_json(output, &sides[0], &sides[1], &pairs, NULL);
 	else if (status == 0)
-		compare_text(output, &sides[0], &sides[1], &pairs, every_pass);
+		compare_text(output, &sides[0], &sides[1], &pairs, 0);
 	if (status == 0)
 		*ret_findings = findings;
 	vector_free(&pairs);
