@@ -2,7 +2,7 @@
 #include "tools/analyze/pass_times.h"
 
 /* Fewer passes of a kind show no median worth the name. */
-#define KIND_PASSES_MIN 8u
+#define KIND_PASSES_MIN 5u
 /* Calls of a pass whose last rank is known: fewer are no rule. */
 #define RULED_CALLS_MIN 16u
 

@@ -4,7 +4,7 @@
 #include "tools/analyze/report_data.h"
 
 /* Fewer passes of a kind have no median worth comparing with. */
-#define SLOW_NEEDS 8u
+#define SLOW_NEEDS 5u
 
 /* Series --------------------------------------------------------------------------------------- */
 

@@ -110,7 +110,7 @@ static void say_verdict(struct sentence *s, const struct story_point *point)
 		say(s, "%s", verdicts[cause].nobody);
 	say(s, " in ");
 	say_place(s, point->seq, point->pass);
-	say(s, ": the first call that could not be finished, and the verdict on the communicator");
+	say(s, ", and the communicator ended there");
 	if (point->ranks) {
 		say(s, ", as ");
 		say_ranks(s, point->ranks);
