@@ -44,17 +44,18 @@ SYMM_INLINE void send_headers(const struct symm_call &call, const struct block_w
  * the turn. The description two turns ago is in nobody's use: all ranks have been done with it
  * since this rank's turn before.
  */
-SYMM_INLINE void describe(const struct symm_call &call, const struct block_words &block)
+SYMM_INLINE void describe(const struct symm_call &call, const struct turn_facts &facts,
+			  const struct block_words &block)
 {
-	char *to = (char *)&call.descriptions[parity_of(block.turn)];
+	char *to = (char *)&call.descriptions[parity_of(facts.turn)];
 	uint64_t kinds = (uint64_t)call.dtype | (uint64_t)call.op << 8 | (uint64_t)call.path << 16;
 
 	if (lane_id() == 0)
-		store_pair(to, block.seq, call.call_count);
+		store_pair(to, facts.seq, call.call_count);
 	if (lane_id() == 1)
-		store_pair(to + 16, open_pass(block), block.turn + call.turns_after);
+		store_pair(to + 16, open_pass(facts), facts.turn + call.turns_after);
 	if (lane_id() == 2)
-		store_pair(to + 32, header_of(call, block, block) << 32 | block.index, kinds);
+		store_pair(to + 32, header_of(call, facts, block) << 32 | facts.index, kinds);
 }
 
 /*
@@ -70,9 +71,9 @@ SYMM_INLINE void scrub(const struct symm_call &call, const struct block_words &b
 	const struct symm_words nothing = {{0, 0, 0, 0}};
 	uint32_t parity = parity_of(block.turn), lane = lane_id();
 	uint32_t slot = (uint32_t)(call.layout.packets_bytes / 8); /* packets of one sender */
-	uint64_t round = block.turn / 2;
-	uint32_t at = (uint32_t)(round % ((uint64_t)call.nranks * slot / 32)) * 32 + lane;
-	uint32_t row = (uint32_t)(round % SYMM_BLOCKS_MAX);
+	uint32_t round = (uint32_t)(block.turn / 2); /* a jump where it wraps does no harm */
+	uint32_t at = round % (call.nranks * (slot / 32)) * 32 + lane;
+	uint32_t row = round % SYMM_BLOCKS_MAX;
 
 	if (at % slot >= packets)
 		store_words(call.own + call.layout.packets +
@@ -139,13 +140,12 @@ static __device__ __noinline__ void vouch_for_results(const struct symm_call &ca
 
 /* A turn that is staged whole before anything leaves: its steps are posted as they come. */
 static __device__ __noinline__ void clerk_inputs_split(const struct symm_call &call,
-						       struct block_words &block,
-						       const struct clerk_work &work)
+						       struct block_words &block, bool pull)
 {
 	post_block(call, block, SYMM_BLOCK_STAGED);
 	__syncwarp();
 	fault_point(call, block, SYMM_AT_PUSH);
-	if (work.pull)
+	if (pull)
 		vouch_for_inputs(call, block);
 	barrier_wait<BARRIER_PUSHED>(call.workers + 32);
 	post_block(call, block, SYMM_BLOCK_PUSHED);
@@ -154,12 +154,14 @@ static __device__ __noinline__ void clerk_inputs_split(const struct symm_call &c
 SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &block,
 			      const struct clerk_work &work)
 {
+	if (lane_id() == 0)
+		block.entered = 1;
 	barrier_wait<BARRIER_STAGED>(call.workers + 32);
 	if (work.pull && !fault_splits(call, block))
 		vouch_for_inputs(call, block);
 	vouch_for_retained(call, block);
 	if (fault_splits(call, block))
-		clerk_inputs_split(call, block, work);
+		clerk_inputs_split(call, block, work.pull);
 	block.step = SYMM_BLOCK_PUSHED;
 }
 
@@ -174,15 +176,20 @@ SYMM_INLINE void clerk_results(const struct symm_call &call, struct block_words 
 	block.step = SYMM_BLOCK_RESULTS;
 }
 
+/* `row`: parts_row_load(), asked for at the entry. */
 SYMM_INLINE void clerk_run(const struct symm_call &call, struct block_words &block,
+			   const struct turn_facts &facts, const struct parts_row &row,
 			   const struct clerk_work &work)
 {
+	meet_early(call, work.pull);
 	if (blockIdx.x == 0) {
-		describe(call, block);
+		describe(call, facts, block);
 		if (lane_id() == 0)
-			begin_parts(call.state, block.turn, gridDim.x, call.warps);
+			begin_parts(call.state, facts.turn, gridDim.x, call.warps);
 	}
-	add_parts_before(call.state, block.turn, blockIdx.x, gridDim.x, lane_id());
+	parts_row_add(call.state, facts.turn, row);
+	if (!work.pull)
+		meet_late(call);
 	clerk_inputs(call, block, work);
 	if (work.results)
 		clerk_results(call, block, work);

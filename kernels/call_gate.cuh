@@ -41,6 +41,7 @@ struct gate_lane {
 	bool here;	 /* its header is; true where there is none to wait for */
 	bool differs;	 /* ... and says something else (M1) */
 	uint32_t told;	 /* the step that has been posted; the same in every lane */
+	bool moved_on;	 /* the lines are of the next turn */
 };
 
 static __device__ __noinline__ void post_mismatch(const struct symm_call &call, uint64_t turn)
@@ -147,7 +148,8 @@ SYMM_INLINE struct gate_view gate_look(const struct symm_call &call, struct bloc
 /* ---- the end of a block ------------------------------------------------------------------------
  */
 
-/* The lines of this block and of those that a larger grid would have (P4). */
+/* The lines of this block and of those that a larger grid would have (P4), for the next kernel: no
+ * other block of this one reads them. */
 SYMM_INLINE void write_lines(const struct symm_call &call, const struct turn_facts &facts)
 {
 	uint32_t index = facts.open ? facts.index + 1 : 0;
@@ -161,10 +163,20 @@ SYMM_INLINE void write_lines(const struct symm_call &call, const struct turn_fac
 	}
 }
 
+/* As soon as nobody can read the old ones any more: so that it is not left for the end. */
+SYMM_INLINE void move_on(const struct symm_call &call, const struct block_words &block,
+			 const struct turn_facts &facts, struct gate_lane *lane)
+{
+	if (lane->moved_on || !__any_sync(~0u, block.entered != 0))
+		return;
+	write_lines(call, facts);
+	lane->moved_on = true;
+}
+
 /* Words of the record that only its end knows. */
 enum { RECORD_TIMES = 6, RECORD_MISSING = 9 };
 
-/* Word `lane` of the record, but for those. Arrivals of ranks 2k and 2k + 1 make word 10 + k. */
+/* Word `lane` of the record. Arrivals of ranks 2k and 2k + 1 make word 10 + k. */
 SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct block_words &block,
 				 const struct turn_facts &facts, uint64_t header, uint32_t lane)
 {
@@ -185,29 +197,40 @@ SYMM_INLINE uint64_t record_word(const struct symm_call &call, const struct bloc
 		return facts.turn + call.turns_after;
 	case 5:
 		return facts.start;
+	case RECORD_TIMES:
+		return elapsed(facts) << 32 | block.staged_ticks;
 	case 7:
 		return header << 32 | facts.index;
 	case 8:
 		return call.flags | (uint64_t)call.dtype << 16 | (uint64_t)call.op << 24 |
 		       (uint64_t)call.path << 32 | (uint64_t)block.algorithm << 40 |
 		       (uint64_t)gridDim.x << 48;
+	case RECORD_MISSING:
+		return block.missing;
 	default:
 		return lane >= 10 && lane < 18 ? arrivals : 0;
 	}
 }
 
-/* One store of the warp, 256 bytes, of what record_word() gave and what is known only at the end.
- * The reader takes a record whose both ends say its turn. */
+/* One store of the warp, 256 bytes, when all headers are here; what only the end knows follows
+ * then. The reader takes a record of a turn that is done and whose both ends say it. */
 SYMM_INLINE void write_record(const struct symm_call &call, const struct block_words &block,
-			      const struct turn_facts &facts, uint64_t word)
+			      const struct turn_facts &facts, uint64_t header)
 {
 	uint64_t *record = (uint64_t *)&call.state->ring[facts.turn % SYMM_RING_RECORDS];
 
-	if (lane_id() == RECORD_TIMES)
-		word = elapsed(facts) << 32 | block.staged_ticks;
-	if (lane_id() == RECORD_MISSING)
-		word = block.missing;
-	store_gpu(record + lane_id(), word);
+	store_gpu(record + lane_id(), record_word(call, block, facts, header, lane_id()));
+}
+
+SYMM_INLINE void end_record(const struct symm_call &call, const struct block_words &block,
+			    const struct turn_facts &facts)
+{
+	uint64_t *record = (uint64_t *)&call.state->ring[facts.turn % SYMM_RING_RECORDS];
+
+	if (lane_id() == 0)
+		store_gpu(record + RECORD_TIMES, elapsed(facts) << 32 | block.staged_ticks);
+	if (lane_id() == 1)
+		store_gpu(record + RECORD_MISSING, block.missing);
 }
 
 /* Others of the grid may be stuck yet: so the turn goes with it. */
@@ -226,15 +249,16 @@ SYMM_INLINE void await_clerk(const struct symm_call &call, const struct block_wo
 }
 
 /* All worker warps have finished: the block's output stands, for this block; for others when the
- * kernel has ended (P2: the post is a hint). */
+ * kernel has ended (P2: the post is a hint). Nothing here that could have been done before. */
 SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block,
-			  const struct turn_facts &facts, uint64_t record)
+			  const struct turn_facts &facts, bool moved_on)
 {
 	await_clerk(call, block);
+	if (!moved_on)
+		write_lines(call, facts);
 	post_block(call, facts, SYMM_BLOCK_DONE);
-	write_lines(call, facts);
 	if (blockIdx.x == 0) {
-		write_record(call, block, facts, record);
+		end_record(call, block, facts);
 		post_ticket(call, facts);
 	}
 }

@@ -3,12 +3,14 @@
  * The body of every call kernel: entry, then three roles that part for good. WORK is what moves the
  * data:
  *
+ *   void prepare(call)             works out what can be before the kernel before has ended
  *   void begin(call)               issues the loads of the first inputs; nothing else is known yet
- *   bool run(call, block, digest)  all that worker threads do; false: they were told to leave
- *   clerk_work books(call, block)  what gate and clerk have to know of it
+ *   bool run(call, block, facts, digest)
+ *                                  all that worker threads do; false: they were told to leave
+ *   clerk_work books(call, facts)  what gate and clerk have to know of it
  *
- * DIRTY::run(call, block) is what happens instead in a turn whose full-wire slots hold leftovers,
- * whatever the algorithm: dirty_turn.cuh.
+ * DIRTY::run(call, block) is what happens instead in a turn whose full-wire slots hold
+ * leftovers, whatever the algorithm: dirty_turn.cuh.
  */
 #ifndef BELAY_KERNELS_CALL_RUN_CUH
 #define BELAY_KERNELS_CALL_RUN_CUH
@@ -19,7 +21,7 @@
  * is ordered before `ended` only where it left: then the watcher may write the output next (R2). A
  * warp that finished has stored the same bits as the watcher would. */
 SYMM_INLINE void worker_ended(const struct symm_call &call, struct block_words &block,
-			      bool finished, uint64_t digest)
+			      uint64_t turn, bool finished, uint64_t digest)
 {
 	uint32_t warp = threadIdx.x / 32;
 
@@ -31,11 +33,11 @@ SYMM_INLINE void worker_ended(const struct symm_call &call, struct block_words &
 		block.ended[warp] = finished ? ENDED_FINISHED : ENDED_LEFT;
 	digest = warp_digest(digest);
 	if (lane_id() == 0)
-		store_part(call.state, block.turn, blockIdx.x, warp, digest);
+		store_part(call.state, turn, blockIdx.x, warp, digest);
 }
 
-/* M1: nothing is stored to an output, and no result to a peer, before this is true. False: leave.
- */
+/* M1, pulled turns: nothing is stored to an output, and no result to a peer, before this is true.
+ * False: leave. */
 SYMM_INLINE bool wait_verified(const struct block_words &block)
 {
 	while (!block.verified)
@@ -44,42 +46,53 @@ SYMM_INLINE bool wait_verified(const struct block_words &block)
 	return true;
 }
 
-SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &block,
-			  const struct turn_facts &facts, bool pull)
-{
-	struct gate_lane lane = {header_of(call, facts, block),
-				 lane_id() >= call.nranks || lane_id() == call.rank, false, 0};
-	uint64_t late_ns = facts.hasty ? 0 : call.late_ns;
-	int outcome = STUCK_DONE;
-	struct gate_view view;
-	uint64_t record = 0; /* the lane's word; worked out while the workers reduce */
-	bool recorded = false;
+/* ---- entry ------------------------------------------------------------------------------------
+ */
 
-	if (!pull) {
-		fault_point(call, block, SYMM_AT_STAGE);
-		fault_point(call, block, SYMM_AT_PUSH);
-		send_headers(call, block, facts, lane.header);
-	}
-	if (!await_headers(call, block, facts, pull, &lane, late_ns))
-		outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
-	else if ((recorded = blockIdx.x == 0))
-		record = record_word(call, block, facts, lane.header, lane_id());
-	for (uint32_t looks = 1; outcome == STUCK_DONE; looks++) {
-		view = gate_look(call, block, facts, pull, &lane);
-		if (view.finished)
-			break;
-		if (looks % GATE_LOOKS == 0 && is_late(call, block, facts, &lane, late_ns))
-			outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
-	}
-	if (blockIdx.x == 0 && !recorded)
-		record = record_word(call, block, facts, lane.header, lane_id());
-	if (outcome == STUCK_DONE)
-		end_done(call, block, facts, record);
-	else
-		end_stuck(call, block, outcome);
+/* All that has to be asked of memory: issued together, by every thread. The same for all of a
+ * block, and however often it is asked before barrier 0, as far as it is of this turn. */
+struct entry_words {
+	struct symm_pair numbers; /* turn, seq */
+	struct symm_pair pass;	  /* pass, open << 32 | index */
+	struct symm_pair dirty;	  /* by parity */
+	struct symm_pair mode;	  /* hasty, failed */
+};
+
+SYMM_INLINE struct entry_words entry_load(const struct symm_call &call)
+{
+	const struct symm_line *line = &call.state->line[blockIdx.x];
+	const struct symm_mode *mode = &call.state->mode;
+
+	return entry_words{load_pair(line), load_pair(&line->pass), load_pair(mode->dirty),
+			   load_pair(&mode->hasty)};
 }
 
-/* First values of the words that move. */
+/*
+ * V6: `failed` of this very turn was set by another block of this kernel, maybe just now. That is
+ * not looked at, so that a block does not begin in part.
+ */
+SYMM_INLINE struct turn_facts entry_facts(const struct symm_call &call,
+					  const struct entry_words &words)
+{
+	uint64_t turn = words.numbers.first + 1;
+	struct turn_facts facts;
+
+	facts.turn = turn;
+	facts.flag = flag_of(turn);
+	/* A dirty turn has the parity of its place. */
+	facts.how =
+		(words.mode.second != 0 && words.mode.second < turn ? TURN_FAILED : 0) |
+		(words.dirty.first + 2 == turn || words.dirty.second + 2 == turn ? TURN_DIRTY : 0);
+	facts.seq = words.numbers.second + call.first_turn;
+	facts.pass = words.pass.first;
+	facts.open = (uint32_t)(words.pass.second >> 32);
+	facts.index = facts.open ? (uint32_t)words.pass.second - !call.first_turn : 0;
+	facts.hasty = words.mode.first != 0;
+	facts.start = 0;
+	return facts;
+}
+
+/* First values of the words that move. The gate, before it knows its turn. */
 SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &block)
 {
 	uint32_t lane = lane_id();
@@ -98,114 +111,153 @@ SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &b
 		block.leave = 0;
 		block.missing = 0;
 		block.step = 0;
+		block.entered = 0;
 		block.staged_ticks = UINT32_MAX;
-		block.algorithm = call.algorithm;
 	}
+	__syncwarp();
 }
 
-/*
- * The gate's entry: the facts of the turn, for every thread of the block, whatever stands in the
- * mode word a moment later. All others wait for it; so nothing is worked out before the arrival
- * that can be later. The same in every lane.
- *
- * V6: `failed` of this very turn was set by another block of this kernel, maybe just now. That is
- * not looked at, so that a block does not begin in part.
- */
-SYMM_INLINE struct turn_facts gate_enter(const struct symm_call &call, struct block_words &block)
+/* The gate's part of barrier 0 [BLOCK]. */
+SYMM_INLINE void gate_enter(const struct symm_call &call, struct block_words &block,
+			    const struct turn_facts &facts)
 {
-	const struct symm_state *state = call.state;
-	const struct symm_line *line = &state->line[blockIdx.x];
-	uint64_t start = ticks_now();
-	struct symm_pair numbers = load_pair(line);
-	struct symm_pair dirty = load_pair(state->mode.dirty);
-	struct symm_pair mode = load_pair(&state->mode.hasty); /* hasty, failed */
-	struct symm_pair pass = load_pair(&line->pass);
-	uint64_t turn = numbers.first + 1;
-	struct turn_facts facts;
-
-	clear_words(call, block); /* while the loads are under way */
-	facts.turn = turn;
-	facts.flag = flag_of(turn);
-	facts.how = (mode.second != 0 && mode.second < turn ? TURN_FAILED : 0) |
-		    ((parity_of(turn) ? dirty.second : dirty.first) + 2 == turn ? TURN_DIRTY : 0);
-	facts.start = start;
-	facts.seq = numbers.second + call.first_turn;
-	facts.pass = pass.first;
-	facts.open = (uint32_t)(pass.second >> 32);
-	facts.index = facts.open ? (uint32_t)pass.second - !call.first_turn : 0;
-	facts.hasty = mode.first != 0;
-	if (call.nfaults != 0)
-		__syncwarp(); /* all lanes have cleared what fault_find() sets */
 	if (lane_id() == 0) {
 		(struct turn_facts &)block = facts;
+		block.algorithm = facts.how & TURN_DIRTY ? RECORDED_PULL : call.algorithm;
 		if (call.nfaults != 0)
 			fault_find(call, block);
 	}
 	__syncwarp();
 	barrier_arrive<BARRIER_ENTRY>(blockDim.x);
-	return facts;
+}
+
+/* ---- roles ------------------------------------------------------------------------------------
+ */
+
+/* From barrier 0 on. `header`: as it was sent; pulled turns and faults: not yet. */
+SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &block,
+			  const struct turn_facts &facts, bool pull, uint64_t header)
+{
+	struct gate_lane lane = {header, lane_id() >= call.nranks || lane_id() == call.rank, false,
+				 0, false};
+	uint64_t late_ns = facts.hasty ? 0 : call.late_ns;
+	bool recorded = false;
+	int outcome = STUCK_DONE;
+	struct gate_view view;
+
+	if (call.nfaults != 0 && !pull) {
+		fault_point(call, block, SYMM_AT_STAGE);
+		fault_point(call, block, SYMM_AT_PUSH);
+		send_headers(call, block, facts, header);
+	}
+	if (!await_headers(call, block, facts, pull, &lane, late_ns))
+		outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
+	else if ((recorded = blockIdx.x == 0))
+		write_record(call, block, facts, header);
+	for (uint32_t looks = 1; outcome == STUCK_DONE; looks++) {
+		move_on(call, block, facts, &lane);
+		view = gate_look(call, block, facts, pull, &lane);
+		if (view.finished)
+			break;
+		if (looks % GATE_LOOKS == 0 && is_late(call, block, facts, &lane, late_ns))
+			outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
+	}
+	if (blockIdx.x == 0 && !recorded && outcome == STUCK_DONE)
+		write_record(call, block, facts, header);
+	if (outcome == STUCK_DONE)
+		end_done(call, block, facts, lane.moved_on);
+	else
+		end_stuck(call, block, outcome);
+}
+
+/* The header leaves before the books are opened, but for faults, which stand in them. */
+SYMM_INLINE void gate_of_push(const struct symm_call &call, struct block_words &block,
+			      const struct turn_facts &facts)
+{
+	uint64_t header;
+
+	if (call.nfaults != 0)
+		gate_enter(call, block, facts);
+	header = header_of(call, facts, block);
+	if (call.nfaults == 0) {
+		send_headers(call, block, facts, header);
+		gate_enter(call, block, facts);
+	}
+	gate_run(call, block, facts, false, header);
 }
 
 /* Of pull variants, which every kernel has for dirty turns. Functions of their own: smaller, and
- * only in these may a service warp fence at system scope. */
+ * only in these may a service warp fence at system scope. What they would need from their caller in
+ * memory they ask for again. */
 static __device__ __noinline__ void gate_of_pull(const struct symm_call &call,
 						 struct block_words &block)
 {
-	gate_run(call, block, block, true);
+	gate_run(call, block, block, true, header_of(call, block, block));
 }
 
 static __device__ __noinline__ void clerk_of_pull(const struct symm_call &call,
 						  struct block_words &block, bool flagged)
 {
-	clerk_run(call, block, clerk_work{true, true, flagged, 0});
+	clerk_run(call, block, block, parts_row_load(call.state),
+		  clerk_work{true, true, flagged, 0});
 }
 
-/* Of a thread that has passed the entry. `facts`: the gate's, as it knows them already. */
+/* Of a thread that has passed the entry. */
 template <class WORK>
 SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &block,
-			    const struct turn_facts &facts, const WORK &work)
+			    const struct turn_facts &facts, const struct parts_row &row,
+			    const WORK &work)
 {
 	uint32_t warp = threadIdx.x / 32;
 	uint64_t digest = 0;
 	bool finished;
 
 	if (warp < call.warps) {
-		finished = work.run(call, block, &digest);
-		worker_ended(call, block, finished, digest);
+		meet_early(call, WORK::PULL);
+		finished = work.run(call, block, facts, &digest);
+		worker_ended(call, block, facts.turn, finished, digest);
+	} else if (warp == call.warps && WORK::PULL) {
+		gate_enter(call, block, facts);
+		gate_of_pull(call, block);
 	} else if (warp == call.warps) {
-		if (WORK::PULL)
-			gate_of_pull(call, block);
-		else
-			gate_run(call, block, facts, false);
+		gate_of_push(call, block, facts);
+	} else if (WORK::PULL) {
+		clerk_of_pull(call, block, work.books(call, facts).flagged);
 	} else {
-		if (WORK::PULL)
-			clerk_of_pull(call, block, work.books(call, block).flagged);
-		else
-			clerk_run(call, block, work.books(call, block));
+		clerk_run(call, block, facts, row, work.books(call, facts));
 	}
 }
 
 template <class WORK, class DIRTY> SYMM_INLINE void call_run(const struct symm_call &call)
 {
 	__shared__ struct block_words block;
-	struct turn_facts facts = {};
+	uint32_t warp = threadIdx.x / 32;
+	struct parts_row row = {};
+	struct entry_words words;
+	struct turn_facts facts;
+	uint64_t start = 0;
 	WORK work;
 
+	if (warp < call.warps)
+		work.prepare(call);
+	else if (warp == call.warps)
+		clear_words(call, block);
 	/* S6: the kernel before has ended. Only then may the next one come to wait here: so at most
 	 * two calls stand on the device at a time, and a rescue finds room beside one that is
 	 * stuck. */
 	wait_for_kernel_before();
 	launch_dependents();
-	if (threadIdx.x / 32 == call.warps) {
-		facts = gate_enter(call, block);
-	} else {
-		if (threadIdx.x / 32 < call.warps)
-			work.begin(call);
-		barrier_wait<BARRIER_ENTRY>(blockDim.x);
-		facts.how = block.how;
-	}
+	words = entry_load(call);
+	if (warp < call.warps)
+		work.begin(call);
+	else if (warp == call.warps)
+		start = ticks_now();
+	else
+		row = parts_row_load(call.state);
+	facts = entry_facts(call, words);
+	facts.start = start;
 	if (facts.how == 0)
-		call_roles(call, block, facts, work);
+		call_roles(call, block, facts, row, work);
 	else if (!(facts.how & TURN_FAILED))
 		DIRTY::run(call, block);
 }

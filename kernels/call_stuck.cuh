@@ -218,7 +218,7 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 					      struct block_words &block, bool pull, bool here,
 					      bool differs)
 {
-	struct gate_lane lane = {header_of(call, block, block), here, differs, 0};
+	struct gate_lane lane = {header_of(call, block, block), here, differs, 0, false};
 	struct stuck_voice voice = {false, 0, 0};
 	uint64_t late_ns = block.hasty ? 0 : call.late_ns;
 	enum stuck_order order = ORDER_NONE;
@@ -257,9 +257,7 @@ static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 	if (outcome == STUCK_FAILED)
 		return;
 	if (blockIdx.x == 0)
-		write_record(
-			call, block, block,
-			record_word(call, block, block, header_of(call, block, block), lane_id()));
+		write_record(call, block, block, header_of(call, block, block));
 	if (outcome == STUCK_RESCUED)
 		post_ticket(call, block);
 }

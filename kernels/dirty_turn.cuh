@@ -13,9 +13,9 @@
 template <int DTYPE> struct dirty_work : pull<DTYPE, 1> {
 	/* `verified`, without which there is no end, says that all ranks have begun this turn. */
 	__device__ __forceinline__ bool run(const struct symm_call &call, struct block_words &block,
-					    uint64_t *digest) const
+					    const struct turn_facts &facts, uint64_t *digest) const
 	{
-		if (!pull<DTYPE, 1>::run(call, block, digest))
+		if (!pull<DTYPE, 1>::run(call, block, facts, digest))
 			return false;
 		clean_slots(call.layout, call.own, call.rank, call.nranks, parity_of(block.turn),
 			    blockIdx.x * call.workers + threadIdx.x, gridDim.x * call.workers);
@@ -27,11 +27,12 @@ template <int DTYPE> struct dirty_turn {
 	static __device__ __noinline__ void run(const struct symm_call &call,
 						struct block_words &block)
 	{
+		struct turn_facts facts = entry_facts(call, entry_load(call));
 		dirty_work<DTYPE> work;
 
-		work.begin(call);
-		block.algorithm = RECORDED_PULL; /* read by the gate when all workers have ended */
-		call_roles(call, block, block, work);
+		facts.start = ticks_now();
+		work.prepare(call);
+		call_roles(call, block, facts, parts_row{}, work);
 	}
 };
 

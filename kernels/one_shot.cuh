@@ -95,13 +95,17 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 			load_input_packet<WORDS>(call, i + u * step, ret_data[u]);
 	}
 
-	__device__ __forceinline__ void begin(const struct symm_call &call)
+	__device__ __forceinline__ void prepare(const struct symm_call &call)
 	{
-		first = blockIdx.x * call.workers + threadIdx.x;
-		step = gridDim.x * call.workers;
-		load_batch(call, first, kept);
+		first = made_now(blockIdx.x * call.workers + threadIdx.x);
+		step = made_now(gridDim.x * call.workers);
 		outgoing =
 			made_now(one_shot_slots<FORM>(call, call.region, 0).at(call.rank, first));
+	}
+
+	__device__ __forceinline__ void begin(const struct symm_call &call)
+	{
+		load_batch(call, first, kept);
 	}
 
 	/* `slot`: this rank's slot of packet i in rank 0's region. */
@@ -138,7 +142,8 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 		}
 	}
 
-	/* The own input of a batch: kept, or from the retained copy, which this thread wrote. */
+	/* The own input of a batch: kept, or from the retained copy, which this thread wrote. Where
+	 * it has none: anything. */
 	__device__ __forceinline__ void own_batch(const struct symm_call &call, uint32_t parity,
 						  uint32_t i,
 						  uint32_t (&ret_data)[BATCH][WORDS]) const
@@ -175,17 +180,18 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 	/* False: left. */
 	__device__ __forceinline__ bool reduce(const struct symm_call &call,
 					       struct block_words &block, const FORM &form,
-					       uint32_t parity, uint64_t *digest) const
+					       struct header_watch &header, uint32_t parity,
+					       uint64_t *digest) const
 	{
 		struct slots from = one_shot_slots<FORM>(call, call.own, parity);
 		uint32_t own[BATCH][WORDS];
 		batch_type batch;
 
-		for (uint32_t i = first; i < packets(call); i += BATCH * step) {
+		/* As long as any lane has packets. */
+		for (uint32_t i = first; i - lane_id() < packets(call); i += BATCH * step) {
 			own_batch(call, parity, i, own);
-			if (!batch.receive(call, block, form, from,
-					   packet_range{i, step, packets(call)}, own) ||
-			    !wait_verified(block))
+			if (!batch.receive(call, block, form, header, from,
+					   packet_range{i, step, packets(call)}, own))
 				return false;
 			fault_point(call, block, SYMM_AT_REDUCE);
 			finish(call, from, i, batch, digest);
@@ -194,17 +200,17 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 	}
 
 	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &call,
-								  const struct block_words &)
+								  const struct turn_facts &)
 	{
 		return clerk_work{false, false, false, WORDS == 2 ? packets(call) : 0};
 	}
 
 	/* False: left. */
 	__device__ __forceinline__ bool run(const struct symm_call &call, struct block_words &block,
-					    uint64_t *digest) const
+					    const struct turn_facts &facts, uint64_t *digest) const
 	{
-		const FORM form(block);
-		uint32_t parity = parity_of(block.turn);
+		const FORM form(facts);
+		uint32_t parity = parity_of(facts.turn);
 
 		if (fault_sending(call, block)) {
 			one_shot_send_faulted<FORM>(call, block);
@@ -213,8 +219,10 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 			__syncwarp();
 			barrier_arrive<BARRIER_STAGED>(call.workers + 32);
 		}
+		meet_late(call);
 		fault_point(call, block, SYMM_AT_WAIT);
-		return reduce(call, block, form, parity, digest);
+		header_watch header(call, facts, block);
+		return reduce(call, block, form, header, parity, digest);
 	}
 };
 

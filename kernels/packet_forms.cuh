@@ -36,8 +36,8 @@ struct form_packets {
 	enum { WORDS = 2, RESETS = 0 };
 	uint32_t flag;
 
-	__device__ __forceinline__ explicit form_packets(const struct block_words &block)
-	    : flag(block.flag)
+	__device__ __forceinline__ explicit form_packets(const struct turn_facts &facts)
+	    : flag(facts.flag)
 	{
 	}
 	__device__ __forceinline__ struct symm_words pack(const uint32_t (&data)[WORDS]) const
@@ -60,7 +60,7 @@ struct form_packets {
 struct form_wire {
 	enum { WORDS = 4, RESETS = 1 };
 
-	__device__ __forceinline__ explicit form_wire(const struct block_words &)
+	__device__ __forceinline__ explicit form_wire(const struct turn_facts &)
 	{
 	}
 	/* A word of all ones is a NaN, or two, in every type that goes this way; the sum makes the
@@ -191,12 +191,64 @@ SYMM_INLINE void note_missing(struct block_words &block, uint32_t phase, uint32_
 	atomicOr(&block.polled[phase], ranks);
 }
 
+/* M1, for a worker warp: lane q looks at the header that rank q sends to this block. */
+struct header_watch {
+	const uint64_t *at;  /* NULL: this lane has none to look at */
+	uint64_t want, word; /* what it ought to say; what it said last */
+
+	/* Asks for it once. */
+	__device__ __forceinline__ header_watch(const struct symm_call &call,
+						const struct turn_facts &facts,
+						const struct block_words &block)
+	    : at(NULL), want(header_of(call, facts, block)), word(0)
+	{
+		if (lane_id() < call.nranks && lane_id() != call.rank)
+			at = word_of(call.own, call.layout.headers, parity_of(facts.turn),
+				     blockIdx.x, lane_id());
+		look();
+	}
+
+	/* Any other word than one with this turn's flag is nothing (R5). */
+	__device__ __forceinline__ bool waits() const
+	{
+		return at && (uint32_t)(word >> 32) != (uint32_t)(want >> 32);
+	}
+
+	__device__ __forceinline__ void look()
+	{
+		load_relaxed_if(waits(), at, word);
+	}
+
+	/* Once none waits. The same in every lane. False, when told to leave: some header says
+	 * something else; the gate has told the host. */
+	__device__ __forceinline__ bool agrees(const struct block_words &block) const
+	{
+		if (!__any_sync(~0u, at && word != want))
+			return true;
+		while (!block.leave)
+			continue;
+		return false;
+	}
+};
+
+/* Nobody to wait for. */
+struct no_header_watch {
+	__device__ __forceinline__ bool waits() const
+	{
+		return false;
+	}
+	__device__ __forceinline__ void look() const
+	{
+	}
+};
+
 /*
- * COUNT packets, all polled at once: those that are here stay, the others are loaded again. False:
- * told to leave. `at(k)` is where packet k lies, `rank(k)` whose it is.
+ * COUNT packets in each lane, and the headers, all polled at once: those that are here stay, the
+ * others are loaded again. The whole warp, until it has them all. False: told to leave. `at(k)` is
+ * where packet k lies, `rank(k)` whose it is.
  */
-template <class FORM, int COUNT, class AT, class RANK>
-SYMM_INLINE bool poll(struct block_words &block, const FORM &form, uint32_t phase,
+template <class FORM, class HEADER, int COUNT, class AT, class RANK>
+SYMM_INLINE bool poll(struct block_words &block, const FORM &form, uint32_t phase, HEADER &header,
 		      struct symm_words (&words)[COUNT], const AT &at, const RANK &rank)
 {
 	for (uint32_t polls = 1;; polls++) {
@@ -205,14 +257,15 @@ SYMM_INLINE bool poll(struct block_words &block, const FORM &form, uint32_t phas
 #pragma unroll
 		for (int k = 0; k < COUNT; k++)
 			missing |= form.here(words[k]) ? 0 : 1u << k;
-		if (!missing)
+		if (!__any_sync(~0u, missing != 0 || header.waits()))
 			return true;
-		if (block.leave)
-			return false;
 #pragma unroll
 		for (int k = 0; k < COUNT; k++)
 			load_words_if(missing >> k & 1, at(k), words[k]);
-		if (polls % POLLS_PER_NOTE == 0) {
+		header.look();
+		if (__any_sync(~0u, block.leave))
+			return false;
+		if (polls % POLLS_PER_NOTE == 0 && missing) {
 			uint32_t ranks = 0;
 
 #pragma unroll

@@ -62,21 +62,25 @@ template <int DTYPE, int SOURCES> struct pull {
 	uint32_t first, step;
 
 	/* Results by flags, in this turn. */
-	static __device__ __forceinline__ bool flagged(const struct block_words &block)
+	static __device__ __forceinline__ bool flagged(const struct turn_facts &facts)
 	{
-		return !wire_carries(DTYPE) || block.how & TURN_DIRTY;
+		return !wire_carries(DTYPE) || facts.how & TURN_DIRTY;
 	}
 
 	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &,
-								  const struct block_words &block)
+								  const struct turn_facts &facts)
 	{
-		return clerk_work{true, true, flagged(block), 0};
+		return clerk_work{true, true, flagged(facts), 0};
 	}
 
-	__device__ __forceinline__ void begin(const struct symm_call &call)
+	__device__ __forceinline__ void prepare(const struct symm_call &call)
 	{
 		first = blockIdx.x * call.workers + threadIdx.x;
 		step = gridDim.x * call.workers;
+	}
+
+	__device__ __forceinline__ void begin(const struct symm_call &) const
+	{
 	}
 
 	__device__ __forceinline__ void stage(const struct symm_call &call, uint32_t parity) const
@@ -183,7 +187,7 @@ template <int DTYPE, int SOURCES> struct pull {
 						 uint64_t *digest) const
 	{
 		if (!flagged(block))
-			return gather_results<0>(call, block, parity, digest);
+			return gather_results<0>(call, block, form_wire(block), parity, digest);
 		if (!wait_all_handed_on(call, block))
 			return false;
 		fetch(call, parity, digest);
@@ -192,7 +196,7 @@ template <int DTYPE, int SOURCES> struct pull {
 
 	/* False: left. */
 	__device__ __forceinline__ bool run(const struct symm_call &call, struct block_words &block,
-					    uint64_t *digest) const
+					    const struct turn_facts &, uint64_t *digest) const
 	{
 		uint32_t parity = parity_of(block.turn);
 		bool there;
@@ -204,7 +208,7 @@ template <int DTYPE, int SOURCES> struct pull {
 		if (fault_splits(call, block)) /* here the clerk pushes */
 			barrier_arrive<BARRIER_PUSHED>(call.workers + 32);
 		fault_point(call, block, SYMM_AT_WAIT);
-		there = wait_verified(block);
+		there = __all_sync(~0u, wait_verified(block));
 		fence_block(); /* [PULLED] (3) */
 		if (there) {
 			fault_point(call, block, SYMM_AT_REDUCE);

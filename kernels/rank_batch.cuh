@@ -69,8 +69,9 @@ template <int DTYPE, int N, class FORM, int BATCH> struct rank_batch {
 	 * stands in. */
 	static __device__ __forceinline__ bool
 	collect(const struct symm_call &call, struct block_words &block, const FORM &form,
-		const struct slots &from, uint32_t base, const struct packet_range &range,
-		const uint32_t (&own)[BATCH][WORDS], struct symm_words (&ret_words)[PACKETS])
+		struct header_watch &header, const struct slots &from, uint32_t base,
+		const struct packet_range &range, const uint32_t (&own)[BATCH][WORDS],
+		struct symm_words (&ret_words)[PACKETS])
 	{
 		auto rank = [&](uint32_t k) { return base + k % SOURCES; };
 		auto packet = [&](uint32_t k) { return range.first + k / SOURCES * range.step; };
@@ -83,7 +84,7 @@ template <int DTYPE, int N, class FORM, int BATCH> struct rank_batch {
 					      packet(k) < range.end,
 				      at(k), ret_words[k]);
 		}
-		return poll(block, form, PHASE_INPUTS, ret_words, at, rank);
+		return poll(block, form, PHASE_INPUTS, header, ret_words, at, rank);
 	}
 
 	__device__ __forceinline__ void combine(const struct symm_call &call, uint32_t base,
@@ -105,21 +106,21 @@ template <int DTYPE, int N, class FORM, int BATCH> struct rank_batch {
 		}
 	}
 
-	/* Waits for all ranks' packets of the range. False: told to leave. */
-	__device__ __forceinline__ bool receive(const struct symm_call &call,
-						struct block_words &block, const FORM &form,
-						const struct slots &from,
-						const struct packet_range &range,
-						const uint32_t (&own)[BATCH][WORDS])
+	/* Waits for all ranks' packets of the range, and for their headers (M1). The whole warp,
+	 * lanes that have no packets too; the same in every lane. False: told to leave. */
+	__device__ __forceinline__ bool
+	receive(const struct symm_call &call, struct block_words &block, const FORM &form,
+		struct header_watch &header, const struct slots &from,
+		const struct packet_range &range, const uint32_t (&own)[BATCH][WORDS])
 	{
 		struct symm_words words[PACKETS];
 
 		for (uint32_t base = 0; base < nranks_of<N>(call); base += SOURCES) {
-			if (!collect(call, block, form, from, base, range, own, words))
+			if (!collect(call, block, form, header, from, base, range, own, words))
 				return false;
 			combine(call, base, words);
 		}
-		return true;
+		return header.agrees(block);
 	}
 };
 

@@ -6,22 +6,22 @@
  * call_run().
  *
  * A block is `workers` threads that move data and two warps that keep the books: the gate, then the
- * clerk. After the entry nothing joins them all: a worker never waits for a service warp but for
- * `verified`, and looks at `leave` in that wait as in every other.
+ * clerk. Every thread reads the block's line and the mode by itself, so that nobody waits for another
+ * one at the entry; and every worker warp sees to the headers by itself.
  *
  * Ordering contract [BLOCK], words in shared memory
  *
  *   writer                                   reader
- *   gate: facts, first values of all words,  all others, after barrier 0
- *     then arrives at barrier 0 (entry)
+ *   gate: facts, first values of all words,  all others, after barrier 0, where workers come when
+ *     then arrives at barrier 0                their input has left (pulled turns, faults: before)
  *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged (P3)
  *     then arrives at barrier 1
  *   worker: results pushed, or it left,      clerk, after barrier 2
  *     then arrives at barrier 2
- *   gate: all headers are here and alike,    worker: loads `verified`, then stores outputs and
- *     then stores `verified`                   results (M1); in pull variants loads peers' inputs
- *   gate: stores `leave`                     worker: where data is not here; then stops without
- *                                              another store but those on its way
+ *   gate: all headers are here and alike,    worker of a pulled turn: loads `verified`, then peers'
+ *     then stores `verified`                   inputs; stores outputs and results (M1)
+ *   gate: stores `leave`                     worker: where data or a header is not here; then stops
+ *                                              without another store but those on its way
  *   lane 0 of a worker warp: `ended`; where  gate: loads `ended` of all warps; then posts DONE, a
  *     the warp left, behind a fence of the     hint (P2); or fences the system, then posts
  *     block after its last stores              ABANDONED (R2)
@@ -85,21 +85,20 @@ struct symm_call {
 	uint16_t flags;
 };
 
-/* What a block knows of its turn from the entry on. The first 16 bytes are all that workers read on
- * the healthy path. */
+/* What a thread knows of its turn from the entry on, the same in all threads but for `start`. */
 struct turn_facts {
 	uint64_t turn;
 	uint32_t flag;
 	uint32_t how;	/* enum turn_how; 0: as ever */
-	uint64_t start; /* ticks */
+	uint64_t start; /* ticks; the gate's only */
 	uint64_t seq;
 	uint64_t pass;	/* last begun, open or not */
 	uint32_t index; /* place in the pass, 0 where none is open */
 	uint32_t open, hasty;
 };
 
-/* What a block shares: the facts, written by the gate before the entry barrier and constant after,
- * and words that move. */
+/* What a block shares: the facts for whoever has no room for them, written by the gate before
+ * barrier 0 and constant after, and words that move. */
 struct block_words : turn_facts {
 	/* Faults of this turn: kinds that spoil what leaves, by bit; what happens at each point. */
 	uint32_t spoil;
@@ -116,6 +115,8 @@ struct block_words : turn_facts {
 	/* Clerk to gate: ticks after start, for the record; how far the block has come (P1), a hint
 	 * like what is posted of it: SYMM_BLOCK_PUSHED, _RESULTS, 0 before. */
 	volatile uint32_t staged_ticks, step;
+	/* Clerk to gate: barrier 0 is over, so every thread of the block has read its line. */
+	volatile uint32_t entered;
 	/* The gate's own, here so that they need no stack where it gets stuck: ticks after start at
 	 * which a rank's header was seen, ARRIVAL_NONE before; ranks not there at the soft
 	 * deadline; the algorithm that was carried out. */
@@ -158,8 +159,8 @@ SYMM_INLINE uint64_t open_pass(const struct turn_facts &facts)
 	return facts.open ? facts.pass : 0;
 }
 
-/* What this rank's header says (M1). Not among the facts, which all wait for. SYMM_FAULT_SIGN: as
- * if called with other arguments. */
+/* What this rank's header says (M1). Not among the facts, since it takes a while. SYMM_FAULT_SIGN:
+ * as if called with other arguments. */
 SYMM_INLINE uint64_t header_of(const struct symm_call &call, const struct turn_facts &facts,
 			       const struct block_words &block)
 {
@@ -201,16 +202,20 @@ SYMM_INLINE uint64_t *word_of(char *region, uint64_t area, uint32_t parity, uint
 	       ((parity * SYMM_BLOCKS_MAX + block) * SYMM_RANKS_MAX + writer);
 }
 
-/* The sum over a warp in every lane, by the warp's own adder, limb by limb. 32 limbs of 22
- * bits do not overflow 32 bits; the highest has 20 bits and may wrap, as the whole does. */
-SYMM_INLINE uint64_t warp_digest(uint64_t value)
+/* Barrier 0, for workers and the clerk: before anything else where they look into the books before
+ * they have anything to wait for, which are pulled turns and those that may have faults; else late,
+ * when the gate has been there for long. */
+SYMM_INLINE void meet_early(const struct symm_call &call, bool pull)
 {
-	const uint32_t limb = (1u << 22) - 1;
-	uint64_t low = __reduce_add_sync(~0u, (uint32_t)value & limb);
-	uint64_t middle = __reduce_add_sync(~0u, (uint32_t)(value >> 22) & limb);
-	uint64_t high = __reduce_add_sync(~0u, (uint32_t)(value >> 44));
+	if (pull || call.nfaults != 0)
+		barrier_wait<BARRIER_ENTRY>(blockDim.x);
+}
 
-	return low + (middle << 22) + (high << 44);
+/* In push variants only. */
+SYMM_INLINE void meet_late(const struct symm_call &call)
+{
+	if (call.nfaults == 0)
+		barrier_wait<BARRIER_ENTRY>(blockDim.x);
 }
 
 #endif /* BELAY_KERNELS_SYMM_CALL_CUH */

@@ -93,6 +93,17 @@ SYMM_INLINE void load_words_if(bool wanted, const void *from, struct symm_words 
 			    (uint32_t)(second >> 32)}};
 }
 
+/* load_relaxed() where `wanted`, else `value` stays: without a branch. */
+SYMM_INLINE void load_relaxed_if(bool wanted, const uint64_t *from, uint64_t &value)
+{
+	asm volatile("{\n\t.reg .pred wanted;\n\t"
+		     "setp.ne.u32 wanted, %2, 0;\n\t"
+		     "@wanted ld.relaxed.sys.global.u64 %0, [%1];\n\t}"
+		     : "+l"(value)
+		     : "l"(from), "r"((uint32_t)wanted)
+		     : "memory");
+}
+
 /* With acquire or release where one flag is to vouch for other memory. */
 SYMM_INLINE uint64_t load_acquire(const uint64_t *from)
 {

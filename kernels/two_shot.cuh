@@ -70,20 +70,20 @@ SYMM_INLINE void push_result(const struct symm_call &call, const struct block_wo
 }
 
 /* The second half: the other owners' results, from the own region into the output. BATCH packets a
- * time of SOURCES owners each. False: told to leave. */
+ * time of SOURCES owners each. The whole warp. False: told to leave. */
 template <int N>
 SYMM_INLINE bool gather_results(const struct symm_call &call, struct block_words &block,
-				uint32_t parity, uint64_t *digest)
+				const form_wire &form, uint32_t parity, uint64_t *digest)
 {
 	enum { OWNERS = N != 0 ? N - 1 : 1 };
-	const form_wire form(block);
+	const struct no_header_watch header;
 	const struct slots from = result_slots(call, call.own, parity);
 	uint32_t step = gridDim.x * call.workers;
 	struct symm_words words[OWNERS];
 	uint32_t data[WIRE_WORDS];
 
-	for (uint32_t j = blockIdx.x * call.workers + threadIdx.x; j < call.slice_packets;
-	     j += step)
+	for (uint32_t j = blockIdx.x * call.workers + threadIdx.x;
+	     j - lane_id() < call.slice_packets; j += step)
 		for (uint32_t d = 1; d < nranks_of<N>(call); d += OWNERS) {
 			auto owner = [&](uint32_t k) { return peer_after(call, d + k); };
 			auto at = [&](uint32_t k) { return from.at(owner(k), j); };
@@ -93,7 +93,7 @@ SYMM_INLINE bool gather_results(const struct symm_call &call, struct block_words
 				words[k] = symm_words{{0, 0, 0, 0}};
 				load_words_if(j < slice_end(call, owner(k)), at(k), words[k]);
 			}
-			if (!poll(block, form, PHASE_RESULTS, words, at, owner))
+			if (!poll(block, form, PHASE_RESULTS, header, words, at, owner))
 				return false;
 #pragma unroll
 			for (uint32_t k = 0; k < OWNERS; k++) {
@@ -165,10 +165,14 @@ template <int DTYPE, int N> struct two_shot {
 		}
 	}
 
+	__device__ __forceinline__ void prepare(const struct symm_call &call)
+	{
+		first = made_now(blockIdx.x * call.workers + threadIdx.x);
+		step = made_now(gridDim.x * call.workers);
+	}
+
 	__device__ __forceinline__ void begin(const struct symm_call &call)
 	{
-		first = blockIdx.x * call.workers + threadIdx.x;
-		step = gridDim.x * call.workers;
 		load_slices(call, first, kept);
 	}
 
@@ -224,7 +228,7 @@ template <int DTYPE, int N> struct two_shot {
 	__device__ __forceinline__ void own_packet(const struct symm_call &call, uint32_t parity,
 						   uint32_t j, uint32_t (&ret_data)[1][WORDS]) const
 	{
-		if (j != first) {
+		if (j != first && j < slice_end(call, call.rank)) {
 			load_whole<WORDS>(retained_packet<WORDS>(call, parity,
 								 slice_packet(call, call.rank, j)),
 					  ret_data[0]);
@@ -235,23 +239,26 @@ template <int DTYPE, int N> struct two_shot {
 			ret_data[0][w] = kept[0][w];
 	}
 
-	/* M1 holds for results too: none leaves before `verified`. False: left. */
+	/* M1 holds for results too: none leaves before all headers are here. False: left. */
 	__device__ __forceinline__ bool reduce(const struct symm_call &call,
 					       struct block_words &block, const form_wire &form,
-					       uint32_t parity, uint64_t *digest) const
+					       struct header_watch &header, uint32_t parity,
+					       uint64_t *digest) const
 	{
 		struct slots from = input_slots(call, call.own, parity);
 		uint32_t end = slice_end(call, call.rank);
 		uint32_t own[1][WORDS], data[WORDS];
 		batch_type batch;
 
-		for (uint32_t j = first; j < end; j += step) {
+		/* Once for a warp without packets, too: for the headers. */
+		for (uint32_t j = first; j == first || j - lane_id() < end; j += step) {
 			own_packet(call, parity, j, own);
-			if (!batch.receive(call, block, form, from, packet_range{j, step, end},
-					   own) ||
-			    !wait_verified(block))
+			if (!batch.receive(call, block, form, header, from,
+					   packet_range{j, step, end}, own))
 				return false;
 			fault_point(call, block, SYMM_AT_REDUCE);
+			if (j >= end)
+				continue;
 			batch.sum[0].finish(data);
 			push_result<N>(call, block, parity, j, data);
 			store_output_packet<WORDS>(call, slice_packet(call, call.rank, j), data);
@@ -262,17 +269,17 @@ template <int DTYPE, int N> struct two_shot {
 	}
 
 	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &call,
-								  const struct block_words &)
+								  const struct turn_facts &)
 	{
 		return clerk_work{false, true, false, 0};
 	}
 
 	/* False: left. */
 	__device__ __forceinline__ bool run(const struct symm_call &call, struct block_words &block,
-					    uint64_t *digest) const
+					    const struct turn_facts &facts, uint64_t *digest) const
 	{
-		const form_wire form(block);
-		uint32_t parity = parity_of(block.turn);
+		const form_wire form(facts);
+		uint32_t parity = parity_of(facts.turn);
 		bool finished;
 
 		if (fault_sending(call, block)) {
@@ -282,13 +289,13 @@ template <int DTYPE, int N> struct two_shot {
 			__syncwarp();
 			barrier_arrive<BARRIER_STAGED>(call.workers + 32);
 		}
+		meet_late(call);
 		fault_point(call, block, SYMM_AT_WAIT);
-		finished = reduce(call, block, form, parity, digest);
+		header_watch header(call, facts, block);
+		finished = reduce(call, block, form, header, parity, digest);
 		__syncwarp();
 		barrier_arrive<BARRIER_RESULTS>(call.workers + 32);
-		/* A thread whose own slice is shorter has not asked yet. */
-		return finished && wait_verified(block) &&
-		       gather_results<N>(call, block, parity, digest);
+		return finished && gather_results<N>(call, block, form, parity, digest);
 	}
 };
 

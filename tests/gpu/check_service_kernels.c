@@ -350,7 +350,7 @@ static void carry_out(struct kernel_ranks *ranks, void *context)
 static bool is_retained(struct kernel_ranks *ranks, unsigned rank, const struct trial *trial)
 {
 	const struct symm_layout *layout = &ranks->comm[rank].layout;
-	const char *own = ranks->space[rank] + rank * layout->stride;
+	const char *own = ranks->space[0] + rank * layout->stride;
 	size_t bytes = trial->count * element_bytes(trial->dtype);
 	const uint64_t *staged = (const uint64_t *)(own + layout->block_staged);
 	uint64_t word;

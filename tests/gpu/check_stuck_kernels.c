@@ -433,7 +433,7 @@ struct slots {
 static struct slots slots_of(const struct kernel_ranks *ranks, unsigned rank, uint64_t turn)
 {
 	const struct symm_layout *layout = &ranks->comm[rank].layout;
-	char *own = ranks->space[rank] + rank * layout->stride;
+	char *own = ranks->space[0] + rank * layout->stride;
 	uint64_t parity = turn % 2, n = ranks->nranks, slice = layout->slice_bytes;
 	char *results = own + layout->results + parity * n * slice;
 

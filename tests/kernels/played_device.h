@@ -180,6 +180,11 @@ SYMM_INLINE void store_words(void *to, const struct symm_words &words)
 {
 	played_store(to, words.word, 16, 8);
 }
+SYMM_INLINE void load_relaxed_if(bool wanted, const uint64_t *from, uint64_t &value)
+{
+	if (wanted)
+		value = load_relaxed(from);
+}
 SYMM_INLINE void load_words_if(bool wanted, const void *from, struct symm_words &words)
 {
 	if (wanted)
