@@ -48,12 +48,14 @@ static const char help[] =
 	"      --output=FILE     write there instead of standard output; never over an input\n"
 	"      --absolute        times of CLOCK_MONOTONIC instead of times from the first call\n"
 	"      --progress        progress on standard error even where that is no terminal\n"
-	"      --seq=A:B         only the calls A to B; A alone: one call     (calls, export)\n"
-	"      --pass=N          only the calls of pass N                     (calls, export)\n"
+	"      --seq=A:B         only the calls A to B; A alone: one call     (calls, export,\n"
+	"                        replay)\n"
+	"      --pass=N          only the calls of pass N                     (calls, export,\n"
+	"                        replay)\n"
 	"      --rank=R          only the records of rank R                   (calls, export)\n"
 	"      --slower-than=US  only records of more than US microseconds    (calls, export)\n"
 	"      --to=FORMAT       csv, json or perfetto                        (export)\n"
-	"      --on-time=R,...   these ranks no later than the others        (what-if)\n"
+	"      --on-time=R,...   these ranks no later than the others         (what-if)\n"
 	"      --costs=FILE      calls at the measured costs of this table, a JSON document of\n"
 	"                        belay-bench                                  (what-if)\n"
 	"      --path=NAME       ... on this path of it, not the cheapest     (what-if)\n"
@@ -149,13 +151,14 @@ static const struct {
 
 /* Options that only some commands take. */
 #define FILTERED (1u << COMMAND_CALLS | 1u << COMMAND_EXPORT)
+#define CHOOSING (FILTERED | 1u << COMMAND_REPLAY)
 static const struct {
 	enum option_code code;
 	unsigned commands; /* bits of enum command_number */
 	const char *name, *whose;
 } homes[] = {
-	{OPTION_SEQ, FILTERED, "--seq", "calls and export"},
-	{OPTION_PASS, FILTERED, "--pass", "calls and export"},
+	{OPTION_SEQ, CHOOSING, "--seq", "calls, export and replay"},
+	{OPTION_PASS, CHOOSING, "--pass", "calls, export and replay"},
 	{OPTION_RANK, FILTERED, "--rank", "calls and export"},
 	{OPTION_SLOWER_THAN, FILTERED, "--slower-than", "calls and export"},
 	{OPTION_TO, 1u << COMMAND_EXPORT, "--to", "export"},

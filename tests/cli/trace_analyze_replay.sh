@@ -51,6 +51,9 @@ tap_is "a folder with a log in it is not taken for another" refuses "log-dir '.*
 	"$analyze" replay --log-dir="$tap_dir/kept" "$tap_dir/straggler"
 says "at full speed nobody waits for the straggler" 0 '.speed == "max" and (.comms[0] | .same_calls and .b.pass_us.p50 < .a.pass_us.p50 / 2)' \
 	--speed=max "$tap_dir/straggler"
+says "one pass of many can be chosen" 0 '.replay[0].calls == 20 and (.comms[0] | .same_calls and .a.calls == 20 and .a.passes == 1)' \
+	--speed=max --pass=2 "$tap_dir/straggler"
+says "some calls of many can be chosen" 0 '.replay[0].calls == 11 and .comms[0].a.calls == 11' --speed=max --seq=15:25 "$tap_dir/straggler"
 says "another path can be asked for" 0 '.comms[0] | .same_calls and [.b.sizes[].path] == ["ring"]' --paths=ring --speed=max "$tap_dir/straggler"
 
 make sizes pattern=1 dtype=1

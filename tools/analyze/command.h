@@ -27,6 +27,7 @@ struct output {
 	int absolute;
 	int colour;
 	struct call_filter filter;
+	int filtered; /* the command is told of no other calls; else it looks at the filter itself */
 	const struct command_ops *ops;
 	size_t comms; /* in the whole document */
 	size_t comms_done;

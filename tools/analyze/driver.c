@@ -33,12 +33,24 @@ static struct input_file *file_of(const struct run *run, size_t i)
 
 /* What is told on the way -------------------------------------------------------------------- */
 
+/* Of whole calls: ranks and durations are not the driver's. Zeros belong to no call or pass. */
+static int is_wanted(const struct output *output, uint64_t seq, uint64_t pass)
+{
+	const struct call_filter *filter = &output->filter;
+
+	return !output->filtered ||
+	       ((!seq || (seq >= filter->seq_first && seq <= filter->seq_last)) &&
+		(!filter->pass || pass == filter->pass));
+}
+
 static int on_event(void *user, uint32_t rank, const struct event_record *event)
 {
 	struct run *run = user;
 	struct event_record aligned = *event;
 	int status;
 
+	if (!is_wanted(run->output, event->seq, event->pass))
+		return 0;
 	aligned.time_ns = clocks_align_time(&run->clocks, rank, event->time_ns);
 	status = summary_note_event(&run->summary, rank, &aligned);
 	if (status == 0 && run->output->ops->event)
@@ -209,6 +221,8 @@ static int take_row(struct run *run, struct call_row *row)
 	int status;
 
 	row->pass = pass_rule_apply(&run->rule, row);
+	if (!is_wanted(run->output, row->seq, row->pass))
+		return interrupt_requested() ? BELAY_E_ABORTED : 0;
 	row_examine(row, run->summary.present, &facts);
 	clocks_note_row(&run->clocks, row, &facts);
 	if (run->clocks.differ) {

@@ -190,7 +190,9 @@ static int read_recording(struct replay *replay, struct inputs *inputs, struct o
 	replay->scripts.region_buffers = !paths || strstr(paths, "host") != NULL;
 	output->ops = &both_ops;
 	output->state = replay;
+	output->filtered = 1;
 	status = driver_run(inputs, output, ret_findings);
+	output->filtered = 0; /* the replay's numbers are its own */
 	output->state = NULL;
 	if (replay->scripts.failed_errno)
 		command_error("cannot write '%s': %s", replay->folder,
