@@ -37,26 +37,18 @@ static void feed_calls(uint64_t first, uint64_t last)
 	}
 }
 
-/* A whole pass of so many calls and bytes. */
-static void feed_sized_pass(uint64_t number, uint64_t calls, uint64_t bytes, uint64_t duration_ns)
+/* A whole pass, of kind 0. */
+static void feed_pass(uint64_t number, uint64_t duration_ns)
 {
 	struct pass_facts pass = {.pass = number,
-				  .first_seq = (number - 1) * calls + 1,
-				  .last_seq = number * calls,
 				  .start_ns = number * 1000000,
 				  .end_ns = number * 1000000 + duration_ns,
-				  .bytes = bytes,
 				  .time_ns = duration_ns / 2,
 				  .wait_ns = duration_ns / 4,
 				  .late_calls = 1,
 				  .whole = 1};
 
-	ck_assert_int_eq(report_data_note_pass(data, &pass), 0);
-}
-
-static void feed_pass(uint64_t number, uint64_t calls, uint64_t duration_ns)
-{
-	feed_sized_pass(number, calls, calls * 1000, duration_ns);
+	report_data_note_pass(data, &pass, 0);
 }
 
 static struct report_stretch sum_of(const struct report_series *series)
@@ -77,7 +69,7 @@ static struct report_stretch sum_of(const struct report_series *series)
 START_TEST(a_few_passes_have_a_column_each)
 {
 	for (uint64_t i = 1; i <= REPORT_COLUMNS; i++)
-		feed_pass(i, 10, 1000 + i);
+		feed_pass(i, 1000 + i);
 	ck_assert_uint_eq(data->passes.count, REPORT_COLUMNS);
 	ck_assert_uint_eq(data->passes.width, 1);
 	ck_assert_uint_eq(data->passes.columns[7].first, 8);
@@ -88,7 +80,7 @@ END_TEST
 START_TEST(one_more_pass_folds_the_columns_in_pairs)
 {
 	for (uint64_t i = 1; i <= REPORT_COLUMNS + 1; i++)
-		feed_pass(i, 10, 1000 + i);
+		feed_pass(i, 1000 + i);
 	ck_assert_uint_eq(data->passes.count, REPORT_COLUMNS / 2 + 1);
 	ck_assert_uint_eq(data->passes.width, 2);
 	ck_assert_uint_eq(data->passes.columns[0].first, 1);
@@ -104,7 +96,7 @@ START_TEST(nothing_is_lost_by_folding)
 	struct report_stretch sum;
 
 	for (uint64_t i = 1; i <= n; i++)
-		feed_pass(i, 10, 4000);
+		feed_pass(i, 4000);
 	sum = sum_of(&data->passes);
 	ck_assert_uint_le(data->passes.count, REPORT_COLUMNS);
 	ck_assert_uint_eq(sum.count, n);
@@ -116,88 +108,50 @@ START_TEST(nothing_is_lost_by_folding)
 }
 END_TEST
 
-START_TEST(one_slow_pass_of_many_is_found_in_its_column)
+START_TEST(one_long_pass_of_many_is_found_in_its_column)
 {
-	struct report_pass slowest[REPORT_WORST_PASSES];
-	uint64_t slow_ns;
 	size_t columns = 0;
 
 	for (uint64_t i = 1; i <= 5000; i++)
-		feed_pass(i, 10, i == 3333 ? 90000 : 30000 + i % 100);
-	slow_ns = report_kind_slow_ns(&data->kinds[0]);
+		feed_pass(i, i == 3333 ? 90000 : 30000 + i % 100);
 	for (size_t i = 0; i < data->passes.count; i++) {
 		const struct report_stretch *column = &data->passes.columns[i];
 
-		if (column->peaks[0].ns <= slow_ns)
+		if (column->peaks[0].ns <= 45000)
 			continue;
 		columns++;
 		ck_assert_uint_eq(column->peaks[0].which, 3333);
 		ck_assert(column->first <= 3333 && 3333 <= column->last);
 	}
 	ck_assert_uint_eq(columns, 1);
-	ck_assert_uint_eq(report_data_slow_count(data), 1);
-	ck_assert_uint_eq(report_data_slowest(data, slowest), 1);
-	ck_assert_uint_eq(slowest[0].pass, 3333);
 }
 END_TEST
 
-START_TEST(passes_are_compared_with_their_kind_only)
+START_TEST(a_column_keeps_the_longest_of_each_kind)
 {
-	struct report_pass slowest[REPORT_WORST_PASSES];
+	struct pass_facts pass = {.pass = 1, .end_ns = 50000, .whole = 1};
 
-	/* Long passes of 100 calls are no slow ones of 10; one of 10 is slow, and worse in
-	 * proportion than one of 100. */
-	for (uint64_t i = 1; i <= 40; i++)
-		feed_pass(i, i % 2 ? 10 : 100, i % 2 ? 1000 : 50000);
-	feed_pass(41, 10, 3000);
-	feed_pass(42, 100, 100000);
-	ck_assert_uint_eq(data->nkinds, 2);
-	ck_assert_uint_eq(report_data_slow_count(data), 2);
-	ck_assert_uint_eq(report_data_slowest(data, slowest), 2);
-	ck_assert_uint_eq(slowest[0].pass, 41);
-	ck_assert_uint_eq(slowest[1].pass, 42);
+	report_data_note_pass(data, &pass, 3);
+	pass.end_ns = 100;
+	for (uint64_t i = 2; i <= 2 * REPORT_COLUMNS; i++) {
+		pass.pass = i;
+		report_data_note_pass(data, &pass, 0);
+	}
+	ck_assert_uint_eq(data->passes.columns[0].last, 2);
+	ck_assert_uint_eq(data->passes.columns[0].peaks[3].ns, 50000);
+	ck_assert_uint_eq(data->passes.columns[0].peaks[0].ns, 100);
+	ck_assert_uint_eq(data->passes.columns[0].peaks[0].which, 2);
 }
 END_TEST
 
-START_TEST(larger_passes_of_as_many_calls_are_of_another_kind)
+START_TEST(a_pass_of_no_kind_is_shown_and_not_compared)
 {
-	for (uint64_t i = 1; i <= 40; i++)
-		feed_sized_pass(i, 10, i % 2 ? 1000 : 100000, i % 2 ? 1000 : 50000);
-	ck_assert_uint_eq(data->nkinds, 2);
-	ck_assert_uint_eq(report_data_slow_count(data), 0);
-}
-END_TEST
+	struct pass_facts pass = {.pass = 1, .end_ns = 9};
 
-START_TEST(too_few_passes_of_a_kind_are_not_judged)
-{
-	struct report_pass slowest[REPORT_WORST_PASSES];
-
-	for (uint64_t i = 1; i <= 3; i++)
-		feed_pass(i, 10, 1000);
-	feed_pass(4, 10, 9000);
-	ck_assert_uint_eq(report_data_slow_count(data), 0);
-	ck_assert_uint_eq(report_data_slowest(data, slowest), 0);
-	feed_pass(5, 10, 1000);
-	ck_assert_uint_eq(report_data_slow_count(data), 1);
-}
-END_TEST
-
-START_TEST(more_kinds_than_can_be_told_share_the_last)
-{
-	for (uint64_t i = 1; i <= 3 * REPORT_PASS_KINDS; i++)
-		feed_pass(i, 10 + i, 1000);
-	ck_assert_uint_eq(data->nkinds, REPORT_PASS_KINDS);
-	ck_assert_uint_eq(data->kinds[REPORT_PASS_KINDS - 1].ns->count, 2 * REPORT_PASS_KINDS + 1);
-}
-END_TEST
-
-START_TEST(a_pass_that_is_cut_is_shown_and_not_compared)
-{
-	struct pass_facts pass = {.pass = 1, .first_seq = 5, .last_seq = 10, .end_ns = 9};
-
-	ck_assert_int_eq(report_data_note_pass(data, &pass), 0);
+	report_data_note_pass(data, &pass, PASS_TIMES_KINDS);
 	ck_assert_uint_eq(data->passes.count, 1);
-	ck_assert_uint_eq(data->nkinds, 0);
+	for (size_t i = 0; i < PASS_TIMES_KINDS; i++)
+		ck_assert_uint_eq(data->passes.columns[0].peaks[i].ns, 0);
 }
 END_TEST
 
@@ -331,12 +285,9 @@ static Suite *suite(void)
 	tcase_add_test(c, a_few_passes_have_a_column_each);
 	tcase_add_test(c, one_more_pass_folds_the_columns_in_pairs);
 	tcase_add_test(c, nothing_is_lost_by_folding);
-	tcase_add_test(c, one_slow_pass_of_many_is_found_in_its_column);
-	tcase_add_test(c, passes_are_compared_with_their_kind_only);
-	tcase_add_test(c, larger_passes_of_as_many_calls_are_of_another_kind);
-	tcase_add_test(c, too_few_passes_of_a_kind_are_not_judged);
-	tcase_add_test(c, more_kinds_than_can_be_told_share_the_last);
-	tcase_add_test(c, a_pass_that_is_cut_is_shown_and_not_compared);
+	tcase_add_test(c, one_long_pass_of_many_is_found_in_its_column);
+	tcase_add_test(c, a_column_keeps_the_longest_of_each_kind);
+	tcase_add_test(c, a_pass_of_no_kind_is_shown_and_not_compared);
 	tcase_add_test(c, the_map_holds_who_was_behind_and_by_how_much);
 	tcase_add_test(c, folding_the_map_keeps_worst_and_sum);
 	tcase_add_test(c, a_call_without_some_record_is_not_in_the_map);

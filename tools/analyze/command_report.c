@@ -99,7 +99,9 @@ static int take_late(struct output *output, const struct late_call *call)
 
 static int take_pass(struct output *output, const struct pass_facts *pass)
 {
-	return report_data_note_pass(report_of(output)->data, pass);
+	report_data_note_pass(report_of(output)->data, pass,
+			      pass_times_kind(&output->summary->pass_times, pass));
+	return 0;
 }
 
 /* A communicator ------------------------------------------------------------------------------- */

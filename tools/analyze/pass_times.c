@@ -16,23 +16,39 @@ static unsigned log2_of(uint64_t value)
 	return value ? 63u - (unsigned)__builtin_clzll(value) : 0;
 }
 
-/* NULL: no memory. */
-static struct pass_kind *kind_of(struct pass_times *times, const struct pass_facts *pass)
+/* Where the kind is, or where it belongs. */
+static size_t place_of(const struct pass_times *times, const struct pass_facts *pass)
 {
-	struct pass_kind *kinds = times->kinds;
+	const struct pass_kind *kinds = times->kinds;
 	unsigned bytes_log2 = log2_of(pass->bytes);
 	size_t i = 0;
 
 	while (i < times->nkinds && i < PASS_TIMES_KINDS - 1 &&
 	       (kinds[i].calls != pass_calls(pass) || kinds[i].bytes_log2 != bytes_log2))
 		i++;
+	return i;
+}
+
+size_t pass_times_kind(const struct pass_times *times, const struct pass_facts *pass)
+{
+	size_t i = place_of(times, pass);
+
+	return pass->whole && i < times->nkinds ? i : PASS_TIMES_KINDS;
+}
+
+/* NULL: no memory. */
+static struct pass_kind *kind_of(struct pass_times *times, const struct pass_facts *pass)
+{
+	struct pass_kind *kinds = times->kinds;
+	size_t i = place_of(times, pass);
+
 	if (i < times->nkinds)
 		return &kinds[i];
 	kinds[i].ns = arena_alloc(times->arena, sizeof(*kinds[i].ns));
 	if (!kinds[i].ns)
 		return NULL;
 	kinds[i].calls = pass_calls(pass);
-	kinds[i].bytes_log2 = bytes_log2;
+	kinds[i].bytes_log2 = log2_of(pass->bytes);
 	times->nkinds++;
 	return &kinds[i];
 }
@@ -53,11 +69,15 @@ static void keep_slowest(struct pass_kind *kind, const struct pass_facts *pass)
 	kind->slowest[i] = (struct slow_pass){
 		.pass = pass->pass,
 		.first_seq = pass->first_seq,
+		.last_seq = pass->last_seq,
+		.start_ns = pass->start_ns,
 		.duration_ns = duration_ns,
 		.time_ns = pass->time_ns,
+		.wait_ns = pass->wait_ns,
 		.waited_for = pass->waited_for,
 		.waited_for_ns = pass->waited_for_ns,
-		.has_finding = pass->late_calls || pass->rescued_calls,
+		.late_calls = pass->late_calls,
+		.rescued_calls = pass->rescued_calls,
 	};
 }
 
@@ -111,8 +131,7 @@ int pass_times_note(struct pass_times *times, const struct pass_facts *pass, uin
 	return 0;
 }
 
-/* UINT64_MAX: nothing of that kind is called slow. */
-static uint64_t slow_above(const struct pass_kind *kind)
+uint64_t pass_kind_slow_above(const struct pass_kind *kind)
 {
 	uint64_t median;
 
@@ -133,7 +152,7 @@ static const struct slow_pass *next_slowest(const struct pass_times *times,
 	for (size_t i = 0; i < times->nkinds; i++) {
 		const struct pass_kind *kind = &times->kinds[i];
 		const struct slow_pass *pass = &kind->slowest[taken[i]];
-		uint64_t above_ns = slow_above(kind);
+		uint64_t above_ns = pass_kind_slow_above(kind);
 
 		if (taken[i] == kind->nslowest || pass->duration_ns <= above_ns ||
 		    (double)pass->duration_ns / (double)above_ns <= best_ratio)
@@ -157,7 +176,8 @@ uint64_t pass_times_slow(const struct pass_times *times,
 	uint64_t count = 0, median_ns;
 
 	for (size_t i = 0; i < times->nkinds; i++)
-		count += histogram_count_above(times->kinds[i].ns, slow_above(&times->kinds[i]));
+		count += histogram_count_above(times->kinds[i].ns,
+					       pass_kind_slow_above(&times->kinds[i]));
 	while (n < PASS_TIMES_SLOWEST && (pass = next_slowest(times, taken, &median_ns)) != NULL) {
 		ret_slowest[n] = *pass;
 		ret_slowest[n++].median_ns = median_ns;

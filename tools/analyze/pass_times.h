@@ -16,13 +16,14 @@
 #define PASS_TIMES_SLOWEST 8u
 
 struct slow_pass {
-	uint64_t pass, first_seq;
-	uint64_t duration_ns;
+	uint64_t pass, first_seq, last_seq;
+	uint64_t start_ns, duration_ns;
 	uint64_t median_ns; /* of its kind */
 	uint64_t time_ns;   /* in allreduce, mean of the ranks */
+	uint64_t wait_ns;   /* of that: waiting for the last rank's input */
 	uint64_t waited_for_ns;
-	int waited_for;	 /* rank; -1: not known */
-	int has_finding; /* a call of it was late or rescued, which explains it */
+	int waited_for;			    /* rank; -1: not known */
+	uint64_t late_calls, rescued_calls; /* which explain it */
 };
 
 struct pass_kind {
@@ -54,6 +55,11 @@ struct pass_times {
 void pass_times_init(struct pass_times *times, struct arena *arena);
 /* Only whole passes are compared. Returns 0 or BELAY_E_NO_MEMORY. */
 int pass_times_note(struct pass_times *times, const struct pass_facts *pass, uint32_t nranks);
+
+/* The kind of a whole pass that was noted; PASS_TIMES_KINDS: it was not whole. */
+size_t pass_times_kind(const struct pass_times *times, const struct pass_facts *pass);
+/* What takes longer is slow; UINT64_MAX: there are too few of the kind to say. */
+uint64_t pass_kind_slow_above(const struct pass_kind *kind);
 
 /* How many passes are slow; and of those the worst in proportion to their median, the worst
  * first. */

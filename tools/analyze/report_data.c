@@ -3,9 +3,6 @@
 
 #include "tools/analyze/report_data.h"
 
-/* Fewer passes of a kind have no median worth comparing with. */
-#define SLOW_NEEDS 5u
-
 /* Series --------------------------------------------------------------------------------------- */
 
 static void join_stretches(struct report_stretch *known, const struct report_stretch *next)
@@ -24,7 +21,7 @@ static void join_stretches(struct report_stretch *known, const struct report_str
 	known->late += next->late;
 	known->rescued += next->rescued;
 	known->failed += next->failed;
-	for (size_t i = 0; i < REPORT_PASS_KINDS; i++) {
+	for (size_t i = 0; i < PASS_TIMES_KINDS; i++) {
 		if (next->peaks[i].ns > known->peaks[i].ns)
 			known->peaks[i] = next->peaks[i];
 	}
@@ -230,81 +227,9 @@ static void keep_worst_call(struct report_data *data, const struct call_row *row
 	};
 }
 
-static void keep_worst_pass(struct report_pass_kind *kind, const struct pass_facts *pass)
-{
-	uint64_t duration_ns = pass->end_ns - pass->start_ns;
-	struct report_pass *worst = kind->worst;
-	size_t i = kind->nworst;
-
-	if (i == REPORT_WORST_PASSES && worst[i - 1].duration_ns >= duration_ns)
-		return;
-	if (i < REPORT_WORST_PASSES)
-		kind->nworst++;
-	else
-		i--;
-	for (; i > 0 && worst[i - 1].duration_ns < duration_ns; i--)
-		worst[i] = worst[i - 1];
-	worst[i] = (struct report_pass){
-		.duration_ns = duration_ns,
-		.pass = pass->pass,
-		.first_seq = pass->first_seq,
-		.last_seq = pass->last_seq,
-		.start_ns = pass->start_ns,
-		.time_ns = pass->time_ns,
-		.wait_ns = pass->wait_ns,
-		.waited_for = pass->waited_for,
-		.late = pass->late_calls,
-		.rescued = pass->rescued_calls,
-		.failed = pass->failed_calls,
-	};
-}
-
 /* Passes --------------------------------------------------------------------------------------- */
 
-static unsigned log2_of(uint64_t value)
-{
-	return value ? 63u - (unsigned)__builtin_clzll(value) : 0;
-}
-
-/* NULL: no memory. */
-static struct report_pass_kind *kind_of(struct report_data *data, const struct pass_facts *pass)
-{
-	struct report_pass_kind *kind = data->kinds;
-	unsigned bytes_log2 = log2_of(pass->bytes);
-	size_t i = 0;
-
-	while (i < data->nkinds && i < REPORT_PASS_KINDS - 1 &&
-	       (kind[i].calls != pass_calls(pass) || kind[i].bytes_log2 != bytes_log2))
-		i++;
-	if (i < data->nkinds)
-		return &kind[i];
-	kind[i].ns = arena_alloc(data->arena, sizeof(*kind[i].ns));
-	if (!kind[i].ns)
-		return NULL;
-	kind[i].calls = pass_calls(pass);
-	kind[i].bytes_log2 = bytes_log2;
-	data->nkinds++;
-	return &kind[i];
-}
-
-/* A pass of which a part is not in the data is shown, but compared with none. */
-static int compare_pass(struct report_data *data, const struct pass_facts *pass,
-			struct report_stretch *one)
-{
-	struct report_pass_kind *kind;
-
-	if (!pass->whole)
-		return 0;
-	kind = kind_of(data, pass);
-	if (!kind)
-		return BELAY_E_NO_MEMORY;
-	histogram_add(kind->ns, one->longest_ns);
-	keep_worst_pass(kind, pass);
-	one->peaks[kind - data->kinds] = (struct report_peak){one->longest_ns, pass->pass};
-	return 0;
-}
-
-int report_data_note_pass(struct report_data *data, const struct pass_facts *pass)
+void report_data_note_pass(struct report_data *data, const struct pass_facts *pass, size_t kind)
 {
 	uint64_t duration_ns = pass->end_ns - pass->start_ns;
 	struct report_stretch one = {
@@ -322,68 +247,11 @@ int report_data_note_pass(struct report_data *data, const struct pass_facts *pas
 		.rescued = pass->rescued_calls,
 		.failed = pass->failed_calls,
 	};
-	int status = compare_pass(data, pass, &one);
 
-	if (status == 0)
-		add_to_series(&data->passes, &one);
-	return status;
-}
-
-uint64_t report_kind_slow_ns(const struct report_pass_kind *kind)
-{
-	uint64_t median;
-
-	if (!kind->ns || kind->ns->count < SLOW_NEEDS)
-		return UINT64_MAX;
-	median = histogram_quantile(kind->ns, 0.50);
-	return median + median / 2;
-}
-
-uint64_t report_data_slow_count(const struct report_data *data)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < data->nkinds; i++)
-		count += histogram_count_above(data->kinds[i].ns,
-					       report_kind_slow_ns(&data->kinds[i]));
-	return count;
-}
-
-/* The worst of what is left of each kind's list; NULL: nothing slow is left. */
-static const struct report_pass *next_slowest(const struct report_data *data,
-					      size_t taken[REPORT_PASS_KINDS])
-{
-	const struct report_pass *best = NULL;
-	double best_ratio = 0;
-	size_t best_kind = 0;
-
-	for (size_t i = 0; i < data->nkinds; i++) {
-		const struct report_pass_kind *kind = &data->kinds[i];
-		uint64_t slow_ns = report_kind_slow_ns(kind);
-		const struct report_pass *pass = &kind->worst[taken[i]];
-
-		if (taken[i] == kind->nworst || pass->duration_ns <= slow_ns ||
-		    (double)pass->duration_ns / (double)slow_ns <= best_ratio)
-			continue;
-		best_ratio = (double)pass->duration_ns / (double)slow_ns;
-		best = pass;
-		best_kind = i;
-	}
-	if (best)
-		taken[best_kind]++;
-	return best;
-}
-
-size_t report_data_slowest(const struct report_data *data,
-			   struct report_pass ret_passes[REPORT_WORST_PASSES])
-{
-	size_t taken[REPORT_PASS_KINDS] = {0};
-	const struct report_pass *pass;
-	size_t n = 0;
-
-	while (n < REPORT_WORST_PASSES && (pass = next_slowest(data, taken)) != NULL)
-		ret_passes[n++] = *pass;
-	return n;
+	/* A pass of which a part is not in the data is shown, but compared with none. */
+	if (kind < PASS_TIMES_KINDS)
+		one.peaks[kind] = (struct report_peak){duration_ns, pass->pass};
+	add_to_series(&data->passes, &one);
 }
 
 /* Faults --------------------------------------------------------------------------------------- */

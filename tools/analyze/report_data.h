@@ -10,16 +10,14 @@
 #include "tools/analyze/call_row.h"
 #include "tools/analyze/containers.h"
 #include "tools/analyze/histogram.h"
-#include "tools/analyze/passes.h"
+#include "tools/analyze/pass_times.h"
 #include "tools/analyze/timeline.h"
 
-#define REPORT_COLUMNS	    240u /* even */
-#define REPORT_GROUPS	    40u	 /* sizes and paths told apart */
-#define REPORT_WORST_CALLS  25u
-#define REPORT_WORST_PASSES 15u
-#define REPORT_PASS_KINDS   8u
-#define REPORT_FAULTS_KEPT  40u /* of each kind */
-#define REPORT_FAULT_KINDS  (TIMELINE_ERROR + 1)
+#define REPORT_COLUMNS	   240u /* even */
+#define REPORT_GROUPS	   40u	/* sizes and paths told apart */
+#define REPORT_WORST_CALLS 25u
+#define REPORT_FAULTS_KEPT 40u /* of each kind */
+#define REPORT_FAULT_KINDS (TIMELINE_ERROR + 1)
 
 /* The longest of a stretch. */
 struct report_peak {
@@ -32,10 +30,10 @@ struct report_stretch {
 	uint64_t first, last;	    /* pass, or seq */
 	uint64_t first_ns, last_ns; /* start of the first, end of the last */
 	uint64_t count;
-	uint64_t shortest_ns, longest_ns, sum_ns;    /* of their durations */
-	uint64_t wait_ns, transfer_ns;		     /* sums; means of the ranks */
-	uint64_t late, rescued, failed;		     /* calls */
-	struct report_peak peaks[REPORT_PASS_KINDS]; /* of each kind; calls: the first alone */
+	uint64_t shortest_ns, longest_ns, sum_ns;   /* of their durations */
+	uint64_t wait_ns, transfer_ns;		    /* sums; means of the ranks */
+	uint64_t late, rescued, failed;		    /* calls */
+	struct report_peak peaks[PASS_TIMES_KINDS]; /* of each kind; calls: the first alone */
 };
 
 struct report_series {
@@ -77,28 +75,6 @@ struct report_call {
 	uint8_t path;
 };
 
-struct report_pass {
-	uint64_t duration_ns;
-	uint64_t pass; /* 0: none */
-	uint64_t first_seq, last_seq;
-	uint64_t start_ns;
-	uint64_t time_ns, wait_ns;
-	int waited_for;
-	uint64_t late, rescued, failed;
-};
-
-/*
- * Passes that can be compared: as many calls, and bytes within the same power of two. The last kind
- * takes all that no other is left for.
- */
-struct report_pass_kind {
-	uint64_t calls;
-	unsigned bytes_log2;
-	struct histogram *ns;
-	struct report_pass worst[REPORT_WORST_PASSES]; /* the worst first */
-	size_t nworst;
-};
-
 /* When things of each kind happened. Columns are 1 << shift ns wide, from origin_ns. */
 struct report_faults {
 	uint64_t origin_ns;
@@ -115,8 +91,6 @@ struct report_data {
 	const struct pass_rule *rule;
 	struct report_series passes;
 	struct report_series calls;
-	struct report_pass_kind kinds[REPORT_PASS_KINDS];
-	size_t nkinds;
 	struct report_arrivals arrivals;
 	struct report_group groups[REPORT_GROUPS + 1]; /* the last: what no group was left for */
 	size_t ngroups;
@@ -128,21 +102,12 @@ struct report_data {
 /* The rule must live as long. Memory is the arena's. Returns 0 or BELAY_E_NO_MEMORY. */
 int report_data_init(struct report_data *data, uint32_t nranks, const struct pass_rule *rule,
 		     struct arena *arena);
-/* Both return 0 or BELAY_E_NO_MEMORY. */
+/* Returns 0 or BELAY_E_NO_MEMORY. */
 int report_data_note_row(struct report_data *data, const struct call_row *row,
 			 const struct row_facts *facts);
-int report_data_note_pass(struct report_data *data, const struct pass_facts *pass);
+/* `kind`: see pass_times_kind(). */
+void report_data_note_pass(struct report_data *data, const struct pass_facts *pass, size_t kind);
 /* In the order of time. */
 void report_data_note_fault(struct report_data *data, const struct timeline_item *item);
-
-/* What a pass of that kind must take more than to be called slow: one and a half times the median
- * of its kind. UINT64_MAX: too few of that kind to say. */
-uint64_t report_kind_slow_ns(const struct report_pass_kind *kind);
-/* Passes that are slow. */
-uint64_t report_data_slow_count(const struct report_data *data);
-/* The slow ones that took longest in proportion to their kind's median, the worst first. Returns
- * how many. */
-size_t report_data_slowest(const struct report_data *data,
-			   struct report_pass ret_passes[REPORT_WORST_PASSES]);
 
 #endif /* BELAY_TOOLS_ANALYZE_REPORT_DATA_H */

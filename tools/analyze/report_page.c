@@ -71,22 +71,33 @@ static void tile_end(const struct report_page *page)
 	fputs("</li>\n", page->file);
 }
 
+/* The kind of which there are most. */
+static const struct histogram *usual_times(const struct pass_times *times)
+{
+	const struct histogram *most = times->kinds[0].ns;
+
+	for (size_t i = 1; i < times->nkinds; i++) {
+		if (times->kinds[i].ns->count > most->count)
+			most = times->kinds[i].ns;
+	}
+	return most;
+}
+
 static void pass_tile(const struct report_page *page)
 {
-	uint64_t slow = report_data_slow_count(page->data);
-	const struct report_pass_kind *most = &page->data->kinds[0];
+	const struct pass_times *times = &page->summary->pass_times;
+	const struct histogram *usual = usual_times(times);
+	struct slow_pass slowest[PASS_TIMES_SLOWEST];
+	size_t n;
+	uint64_t slow = pass_times_slow(times, slowest, &n);
 
-	for (size_t i = 1; i < page->data->nkinds; i++) {
-		if (page->data->kinds[i].ns->count > most->ns->count)
-			most = &page->data->kinds[i];
-	}
 	tile_begin(page, "passes", slow != 0);
 	fprintf(page->file, "%" PRIu64, page->summary->passes.count);
-	if (page->data->nkinds) {
+	if (usual) {
 		fputs("<small>median ", page->file);
-		report_print_time(page->file, histogram_quantile(most->ns, 0.50));
+		report_print_time(page->file, histogram_quantile(usual, 0.50));
 		fputs(", p99 ", page->file);
-		report_print_time(page->file, histogram_quantile(most->ns, 0.99));
+		report_print_time(page->file, histogram_quantile(usual, 0.99));
 		fprintf(page->file, "; %" PRIu64 " slow</small>", slow);
 	}
 	tile_end(page);
@@ -196,7 +207,7 @@ static void cell_since(const struct report_page *page, uint64_t time_ns)
 	fputs("</td>", page->file);
 }
 
-static void print_pass(const struct report_page *page, const struct report_pass *pass)
+static void print_pass(const struct report_page *page, const struct slow_pass *pass)
 {
 	FILE *file = page->file;
 
@@ -210,14 +221,16 @@ static void print_pass(const struct report_page *page, const struct report_pass 
 		fprintf(file, "<td>rank %d</td>", pass->waited_for);
 	else
 		fputs("<td>-</td>", file);
-	fprintf(file, "<td>%" PRIu64 "</td><td>%" PRIu64 "</td></tr>\n", pass->late, pass->rescued);
+	fprintf(file, "<td>%" PRIu64 "</td><td>%" PRIu64 "</td></tr>\n", pass->late_calls,
+		pass->rescued_calls);
 }
 
 static void print_slowest(const struct report_page *page)
 {
-	struct report_pass passes[REPORT_WORST_PASSES];
-	size_t n = report_data_slowest(page->data, passes);
+	struct slow_pass passes[PASS_TIMES_SLOWEST];
+	size_t n;
 
+	(void)pass_times_slow(&page->summary->pass_times, passes, &n);
 	if (n == 0)
 		return;
 	table_begin(page, "Slowest passes",

@@ -15,7 +15,7 @@ struct pass_plot {
 	const struct report_series *series;
 	int of_passes; /* else of calls */
 	struct report_scale scale;
-	uint64_t slow_ns[REPORT_PASS_KINDS];
+	uint64_t slow_ns[PASS_TIMES_KINDS];
 };
 
 static uint64_t longest_of(const struct report_series *series)
@@ -54,6 +54,7 @@ static uint64_t mean_of(const struct report_series *series)
 static void pass_plot_init(struct pass_plot *plot, const struct report_page *page)
 {
 	const struct report_data *data = page->data;
+	const struct pass_times *times = &page->summary->pass_times;
 	uint64_t longest_ns;
 
 	*plot = (struct pass_plot){.page = page, .of_passes = data->passes.count != 0};
@@ -63,9 +64,9 @@ static void pass_plot_init(struct pass_plot *plot, const struct report_page *pag
 		report_scale_logarithmic(shortest_of(plot->series), longest_ns, &plot->scale);
 	else
 		report_scale_linear(longest_ns, &plot->scale);
-	for (size_t i = 0; i < REPORT_PASS_KINDS; i++)
-		plot->slow_ns[i] = plot->of_passes && i < data->nkinds
-					   ? report_kind_slow_ns(&data->kinds[i])
+	for (size_t i = 0; i < PASS_TIMES_KINDS; i++)
+		plot->slow_ns[i] = plot->of_passes && i < times->nkinds
+					   ? pass_kind_slow_above(&times->kinds[i])
 					   : UINT64_MAX;
 }
 
@@ -75,7 +76,7 @@ static const struct report_peak *slow_peak(const struct pass_plot *plot,
 {
 	const struct report_peak *best = NULL;
 
-	for (size_t i = 0; i < REPORT_PASS_KINDS; i++) {
+	for (size_t i = 0; i < PASS_TIMES_KINDS; i++) {
 		const struct report_peak *peak = &column->peaks[i];
 
 		if (peak->ns > plot->slow_ns[i] && (!best || peak->ns > best->ns))

@@ -349,7 +349,7 @@ static void tell_slow_passes(struct story *story, const struct summary *summary)
 	uint64_t count = pass_times_slow(&summary->pass_times, slowest, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!slowest[i].has_finding)
+		if (!slowest[i].late_calls && !slowest[i].rescued_calls)
 			slowest[kept++] = slowest[i];
 	}
 	if (!kept)
