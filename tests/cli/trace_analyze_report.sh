@@ -125,6 +125,8 @@ in_browser "it opens in a wide window" look "$page" "$result" --window-size=1200
 in_browser "nothing fails in it, nothing is loaded and nothing is refused" holds "$result" \
 	'.problems == [] and .loaded == [] and .images == 0 and .idsTwice == [] and .namelessPictures == 0'
 in_browser "it has all figures" holds "$result" '.figures == ["c1-passes", "c1-latency", "c1-arrivals", "c1-faults"]'
+in_browser "it begins with what one would tell a colleague" holds "$result" '
+	(.story[0] | test("Rank 0 died in seq 4800")) and ([.summary[] | test("in short")] | any | not)'
 in_browser "its tiles and its summary say what happened" holds "$result" '
 	(.tiles | join(" ") | test("40") and test("rank 1") and test("peer_lost") and test("rank 0 at fault")) and
 	(.summary | join(" ") | test("verdict +seq 4800 .pass 40.: peer_lost, rank 0 at fault"))'

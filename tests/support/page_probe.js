@@ -73,6 +73,7 @@ const found = {
 	images: document.querySelectorAll("img, iframe, object, embed, link:not([href^='data:'])").length,
 	figures: [...document.querySelectorAll("figure")].map((e) => e.id),
 	tiles: [...document.querySelectorAll(".tiles li")].map((e) => e.innerText),
+	story: [...document.querySelectorAll(".story li")].map((e) => e.textContent),
 	summary: [...document.querySelectorAll(".summary span")].map((e) => e.textContent),
 	readings: [...document.querySelectorAll(".area")].map(reading),
 	tables: Object.fromEntries([...document.querySelectorAll(".scroll")].map((e) => [e.getAttribute("aria-label"), rows(e.querySelector("table"))])),

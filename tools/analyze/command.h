@@ -26,8 +26,10 @@ struct output {
 	enum export_format to;
 	int absolute;
 	int colour;
+	int without_story; /* `summary` leaves out what happened in short */
 	struct call_filter filter;
-	int filtered; /* the command is told of no other calls; else it looks at the filter itself */
+	int filtered; /* the command is told of no other calls; else it looks at the filter itself
+		       */
 	const struct command_ops *ops;
 	size_t comms; /* in the whole document */
 	size_t comms_done;

@@ -9,7 +9,7 @@
 #include "tools/analyze/html_text.h"
 #include "tools/analyze/report_figure.h"
 #include "tools/analyze/report_page.h"
-#include "tools/analyze/words.h"
+#include "tools/analyze/story.h"
 
 /* Communicators that are shown with plots, the sound ones and all; those told in text alone. */
 #define SOUND_FULL_MAX 8u
@@ -120,7 +120,7 @@ static void print_lines(FILE *file, char *text)
 	fputs("</pre>\n", file);
 }
 
-/* The summary as `summary` prints it. */
+/* The summary as `summary` prints it, save what stands above it already. */
 static int print_summary(const struct output *output, FILE *file)
 {
 	struct output as_text = *output;
@@ -130,6 +130,7 @@ static int print_summary(const struct output *output, FILE *file)
 
 	as_text.file = open_memstream(&text, &size);
 	as_text.colour = 0;
+	as_text.without_story = 1;
 	as_text.comms = 1; /* none is told in brief here */
 	if (!as_text.file)
 		goto out;
@@ -142,6 +143,24 @@ static int print_summary(const struct output *output, FILE *file)
 out:
 	free(text);
 	return status;
+}
+
+/* What one would tell a colleague. Nothing is told of what is sound. */
+static void print_story(const struct output *output, FILE *file)
+{
+	struct story story;
+	char words[STORY_SENTENCE_BYTES];
+
+	story_tell(output->summary, output->clocks->differ, &story);
+	if (story.count == 0)
+		return;
+	fputs("<ul class=\"story\">\n", file);
+	for (size_t i = 0; i < story.count; i++) {
+		fputs("<li>", file);
+		html_text(file, story_words(&story.points[i], words));
+		fputs("</li>\n", file);
+	}
+	fputs("</ul>\n", file);
 }
 
 static int is_shown_whole(const struct report *report, const struct summary *summary)
@@ -167,6 +186,7 @@ static int print_comm(struct output *output)
 		return 0;
 	}
 	report_comm_begin(&page);
+	print_story(output, page.file);
 	if (whole)
 		report_tiles(&page);
 	status = print_summary(output, page.file);

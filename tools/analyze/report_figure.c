@@ -66,7 +66,10 @@ void figure_print_axis(const struct report_page *page, const struct report_scale
 		unsigned place = report_scale_place(scale, scale->ticks_ns[i], FIGURE_HEIGHT);
 
 		fprintf(page->file, "<span style=\"bottom:%u.%u%%\">", place / 10, place % 10);
-		report_print_time(page->file, scale->ticks_ns[i]);
+		if (scale->ticks_ns[i])
+			report_print_time(page->file, scale->ticks_ns[i]);
+		else
+			fputc('0', page->file);
 		fputs("</span>", page->file);
 	}
 	fputs("</div>\n", page->file);

@@ -16,7 +16,8 @@ static const struct {
 
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 
-#define RANKS_TOLD 3u /* of a column, in words */
+#define RANKS_TOLD	3u  /* of a column, in words */
+#define WORST_CALLS_MAX 32u /* of a column whose worst is shown first */
 
 static size_t level_of(uint64_t ns)
 {
@@ -144,15 +145,24 @@ static void print_column(const struct report_page *page, size_t i)
 	fputc('"', file);
 }
 
-/* Two radio buttons in front of the maps; the style sheet shows the one that is chosen. */
-static void print_choice(const struct report_page *page)
+static void print_choice_of(const struct report_page *page, const char *name, const char *label,
+			    int checked)
 {
 	fprintf(page->file,
-		"<input type=\"radio\" name=\"c%zu-heat\" id=\"c%zu-worst\" class=\"show-worst\" "
-		"checked><label for=\"c%zu-worst\">worst of each column</label>\n"
-		"<input type=\"radio\" name=\"c%zu-heat\" id=\"c%zu-mean\" class=\"show-mean\">"
-		"<label for=\"c%zu-mean\">mean</label>\n",
-		page->comm, page->comm, page->comm, page->comm, page->comm, page->comm);
+		"<input type=\"radio\" name=\"c%zu-heat\" id=\"c%zu-%s\" class=\"show-%s\"%s>"
+		"<label for=\"c%zu-%s\">%s</label>\n",
+		page->comm, page->comm, name, name, checked ? " checked" : "", page->comm, name,
+		label);
+}
+
+/* Two radio buttons in front of the maps; the style sheet shows the one that is chosen. Of many
+ * calls one is always far behind by chance: then the mean says more. */
+static void print_choice(const struct report_page *page)
+{
+	int mean = page->data->arrivals.width > WORST_CALLS_MAX;
+
+	print_choice_of(page, "worst", "worst of each column", !mean);
+	print_choice_of(page, "mean", "mean", mean);
 }
 
 static void print_caption(const struct report_page *page)

@@ -232,7 +232,11 @@ void report_plot_passes(const struct report_page *page)
 	figure_begin(page, "passes", plot.of_passes ? "Passes over time" : "Calls over time");
 	print_pass_caption(&plot);
 	fputs("<div class=\"axes\">\n", page->file);
+	fputs("<div>\n", page->file);
 	figure_print_axis(page, &plot.scale);
+	fputs("<div class=\"ticks of-shares\"><span style=\"bottom:0%\">0</span>"
+	      "<span style=\"bottom:100%\">100 %</span></div>\n</div>\n",
+	      page->file);
 	figure_area_begin(page, "passes", plot.of_passes ? "passes" : "calls");
 	figure_svg_begin(page, "durations", width, FIGURE_HEIGHT, "durations over time");
 	figure_print_grid(page, &plot.scale, width);

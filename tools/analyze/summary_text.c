@@ -485,7 +485,8 @@ static int comm_end(struct output *output)
 	print_digests(output);
 	print_verdict(output);
 	print_data(output);
-	text_story(output, &story, 0);
+	if (!output->without_story)
+		text_story(output, &story, 0);
 	return 0;
 }
 
