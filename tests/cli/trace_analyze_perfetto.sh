@@ -9,8 +9,8 @@ analyze=$top_builddir/trace-analyze
 logs=$tap_dir/logs
 trace=$tap_dir/trace
 packets=$tap_dir/packets
-"$top_builddir/tests/support/make_log" "$logs" ranks=4 passes=4 straggler=1 straggler_ns=14000000 straggler_from=100 \
-	straggler_to=103 rescue_seq=300 rescue_stuck=2 rescue_lost=3 kill_seq=450 kill_rank=0 >/dev/null || exit 1
+"$top_builddir/tests/support/make_log" "$logs" ranks=4 passes=4 calls=40 straggler=1 straggler_ns=14000000 straggler_from=30 \
+	straggler_to=33 rescue_seq=80 rescue_stuck=2 rescue_lost=3 kill_seq=150 kill_rank=0 >/dev/null || exit 1
 
 # unpack OPTION...: exports into $trace and $packets.
 unpack()
@@ -30,7 +30,7 @@ shows()
 written()
 {
 	ends 1 "$analyze" export --to=perfetto --output="$trace" "$logs" && [ ! -s "$tap_dir/err" ] && unpack "$logs" &&
-		shows 'length > 5000'
+		shows 'length > 2500'
 }
 tap_is "a trace is written of packets that can be read, with the exit status of the recording" written
 
@@ -65,7 +65,7 @@ tap_is "every arrow begins once and ends once, not before its begin" shows "
 	reduce ($events)[] as \$e ({open: {}, good: true, ends: 0};
 		reduce (\$e.flow_ids // [])[] as \$id (.; .good = (.good and (.open | has(\$id) | not)) | .open[\$id] = true) |
 		reduce (\$e.terminating_flow_ids // [])[] as \$id (.; .good = (.good and .open[\$id]) | .open[\$id] = false | .ends += 1)
-	) | .good and .ends > 1000 and ([.open[]] | any | not)"
+	) | .good and .ends > 300 and ([.open[]] | any | not)"
 
 # What it shows --------------------------------------------------------------------------------------
 
@@ -74,8 +74,8 @@ tap_is "a track a rank, below the communicator" shows '
 	([$tracks[1:][] | .name] == ["what went wrong", "rank 0", "rank 1", "rank 2", "rank 3"]) and
 	([$tracks[1:][] | .parent_uuid == $tracks[0].uuid] | all)'
 tap_is "a slice a record, with its seq" shows '
-	[.[] | .track_event // empty | select(.type == 1 and (.name | startswith("allreduce 112K")))] | length == 1799 and
-	([.[] | .debug_annotations[] | select(.name_iid == 1) | .uint_value] | unique == [range(1; 451)])'
+	[.[] | .track_event // empty | select(.type == 1 and (.name | startswith("allreduce 112K")))] | length == 599 and
+	([.[] | .debug_annotations[] | select(.name_iid == 1) | .uint_value] | unique == [range(1; 151)])'
 tap_is "a slice a pass on each rank" shows '
 	[.[] | .track_event // empty | select(.type == 1 and (.name | test("^pass ")))] | group_by(.name) | map(length) == [4, 4, 4, 4]'
 tap_is "others wait for the straggler, and it behind nobody" shows '
@@ -97,12 +97,12 @@ tap_is "what went wrong has a track of its own" shows '
 chosen()
 {
 	unpack --pass=2 --rank=3 "$logs"
-	shows '[.[] | .track_event // empty | select(.type == 1 and (.name | startswith("allreduce")))] | length == 122'
+	shows '[.[] | .track_event // empty | select(.type == 1 and (.name | startswith("allreduce")))] | length == 40'
 }
 tap_is "--pass and --rank choose" chosen
 aligned()
 {
-	rm -rf "$tap_dir/clocks" && "$top_builddir/tests/support/make_log" "$tap_dir/clocks" clocks passes=3 >/dev/null || return 1
+	rm -rf "$tap_dir/clocks" && "$top_builddir/tests/support/make_log" "$tap_dir/clocks" clocks passes=3 calls=20 >/dev/null || return 1
 	unpack "$tap_dir/clocks"
 	shows "([.[] | .timestamp // empty] | max - min) < 1000000000 and (
 		reduce ($events)[] as \$e ({open: {}, good: true};
@@ -139,7 +139,7 @@ if python3 -c 'import perfetto.protos.perfetto.trace.perfetto_trace_pb2' 2>/dev/
 			    return found
 
 			trace = perfetto_trace_pb2.Trace.FromString(open(sys.argv[1], "rb").read())
-			sys.exit(len(trace.packet) < 5000 or unknown(trace) > 0)
+			sys.exit(len(trace.packet) < 2500 or unknown(trace) > 0)
 		END
 	}
 	tap_is "Perfetto's own schema knows every field" known
