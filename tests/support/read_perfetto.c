@@ -52,7 +52,7 @@ struct bytes {
 	const unsigned char *at, *end;
 };
 
-static void fail(const char *what)
+static _Noreturn void fail(const char *what)
 {
 	fprintf(stderr, "read_perfetto: %s\n", what);
 	exit(1);
@@ -70,7 +70,6 @@ static uint64_t take_varint(struct bytes *bytes)
 			return value;
 	}
 	fail("a number is too long");
-	return 0;
 }
 
 static struct bytes take_bytes(struct bytes *bytes, uint64_t count)
@@ -103,7 +102,6 @@ static const struct field *find_field(const struct field *fields, uint64_t key)
 			return fields;
 	}
 	fail("a field is unknown");
-	return NULL;
 }
 
 static void print_text(struct bytes text)
