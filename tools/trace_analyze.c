@@ -655,7 +655,6 @@ static int analyze(struct request *request)
 out:
 	inputs_free(&inputs[0]);
 	inputs_free(&inputs[1]);
-	cost_table_free(&request->costs);
 	return exit_status;
 }
 
@@ -666,10 +665,11 @@ int main(int argc, char **argv)
 
 	command_begin("trace-analyze");
 	status = parse(argc, argv, &request);
-	if (status >= 0)
-		return status;
-	interrupt_begin();
-	status = analyze(&request);
+	if (status < 0) {
+		interrupt_begin();
+		status = analyze(&request);
+	}
+	cost_table_free(&request.costs);
 	interrupt_end();
 	return status;
 }

@@ -36,7 +36,7 @@ says_so()
 	return 1
 }
 
-make straggler straggler=1 straggler_ns=8000000
+make straggler straggler=1 straggler_ns=15000000
 says "the calls are the same, and the straggler is again who all wait for" 0 \
 	'.speed == "recorded" and .replay[0].calls == 40 and (.comms[0] | .same_calls and .b.calls == 40 and .b.passes == 2 and
 	.b.last_most_often == 1 and .b.wait_us > .a.wait_us / 2 and [.passes[].calls] == [20,20] and [.b.sizes[].path] == ["host"])' \
