@@ -44,6 +44,20 @@ record()
 }
 record >"$tap_dir/record" 2>&1 || skip_all "no recording: $(tail -n 1 "$tap_dir/record")"
 
+# Programs that fork without an exec lose the tracer's threads, at whatever they were doing.
+daemons()
+{
+	lttng create "$session" --output="$tap_dir/daemons" && lttng enable-channel -u --buffers-pid -s "$session" calls &&
+		lttng enable-event -u 'belay:*' -c calls -s "$session" && lttng start "$session" || return 1
+	WORLD_SIZE=1 RANK=0 BELAY_JOB="daemon-$$" timeout 120 "$top_builddir/tests/support/daemon_calls" 1000 "$1"
+	status=$?
+	lttng destroy "$session"
+	[ $status = 0 ]
+}
+times=10
+[ -z "${BELAY_TESTS_LONG:-}" ] || times=1000
+tap_is "daemons that fork without an exec make their calls while a session traces" daemons $times
+
 # Other processes of this user may have been recorded as well: keep the traces of this test's communicator.
 id=$("$analyze" --format=json "$tap_dir/log" | jq -r '.comms[0].id')
 mkdir "$tap_dir/lttng"
