@@ -62,6 +62,21 @@ no_overlap()
 }
 tap_is "logs without a call in common tell nothing of who was last" no_overlap
 
+# When the host submitted a call says nothing of when the device began it: it is told beside the other times, and moves
+# none of them.
+submitted()
+{
+	"$top_builddir/tests/support/make_log" "$tap_dir/device" ranks=2 passes=2 enqueue_ns=250000 >/dev/null &&
+		"$top_builddir/tests/support/make_log" "$tap_dir/host" ranks=2 passes=2 >/dev/null || return 1
+	"$analyze" export --to=csv "$tap_dir/device" >"$tap_dir/device.csv"
+	"$analyze" export --to=csv "$tap_dir/host" >"$tap_dir/host.csv"
+	[ "$(cut -d, -f14 "$tap_dir/device.csv" | sort -u)" = "250000
+enqueue_ns" ] && [ "$(cut -d, --complement -f14 "$tap_dir/device.csv" | cksum)" = "$(cut -d, --complement -f14 "$tap_dir/host.csv" | cksum)" ] &&
+		"$analyze" export --to=perfetto --output="$tap_dir/device.trace" "$tap_dir/device" &&
+		"$analyze" export --to=perfetto --output="$tap_dir/host.trace" "$tap_dir/host" && cmp "$tap_dir/device.trace" "$tap_dir/host.trace"
+}
+tap_is "the time of submitting is not taken for a time of the device" submitted
+
 # long NUMBER-OF-PASSES KIB: a recording of 8 ranks, read within so much memory.
 long()
 {

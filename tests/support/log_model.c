@@ -176,6 +176,7 @@ static void tell_call(struct model *m, uint32_t r)
 
 	record->start_ns = time_on(&rank->clock, rank->start_ns);
 	record->staged_ns = (uint32_t)span_on(&rank->clock, rank->staged_ns - rank->start_ns);
+	record->enqueue_ns = (uint32_t)m->scenario->enqueue_ns;
 	record->duration_ns = span_on(&rank->clock, record->duration_ns);
 	record->rescue_ns = span_on(&rank->clock, record->rescue_ns);
 	for (uint32_t peer = 0; rank->clock.drift_ppb && peer < m->nranks; peer++) {

@@ -15,7 +15,7 @@ static const struct {
 	FIELD(seed), FIELD(ranks), FIELD(passes), FIELD(calls), FIELD(count), FIELD(dtype), FIELD(path),
 	FIELD(marks), FIELD(first_seq), FIELD(digests), FIELD(pattern), FIELD(noise),
 	FIELD(break_pass), FIELD(break_calls), FIELD(break_period),
-	FIELD(jitter_ns), FIELD(hiccups), FIELD(late_ns),
+	FIELD(jitter_ns), FIELD(enqueue_ns), FIELD(hiccups), FIELD(late_ns),
 	FIELD(straggler), FIELD(straggler_ns), FIELD(straggler_from), FIELD(straggler_to), FIELD(rotate),
 	FIELD(slow_pass), FIELD(slow_every), FIELD(slow_rank), FIELD(slow_ns),
 	FIELD(rescue_seq), FIELD(rescue_every), FIELD(rescue_stuck), FIELD(rescue_lost), FIELD(rescue_ns),

@@ -43,9 +43,10 @@ struct log_scenario {
 	int64_t break_period;
 
 	/* The time before a call. */
-	int64_t jitter_ns; /* deviation of the work before a call, of each rank by itself */
-	int64_t hiccups;   /* one call in so many has a random late rank; 0: none */
-	int64_t late_ns;   /* soft deadline */
+	int64_t jitter_ns;  /* deviation of the work before a call, of each rank by itself */
+	int64_t enqueue_ns; /* so long before its start a call was enqueued; 0: a host's call */
+	int64_t hiccups;    /* one call in so many has a random late rank; 0: none */
+	int64_t late_ns;    /* soft deadline */
 
 	/* From straggler_from to straggler_to (0: to the end) one rank is late by straggler_ns in
 	 * each call: `straggler`, or in turn from it on each rank for `rotate` calls. */
