@@ -38,7 +38,7 @@ SYMM_INLINE void send_headers(const struct symm_call &call, const struct block_w
 }
 
 /*
- * The description of the call for the host, by block 0 at the turn's beginning: long before
+ * The description of the call for the host, by one block at the turn's beginning: long before
  * anybody posts that the turn is staged, for whose reader it is meant. Nothing but that time orders
  * the two on their way to host memory (P2): a reader compares what it reads with what it knows of
  * the turn. The description two turns ago is in nobody's use: all ranks have been done with it
@@ -65,13 +65,13 @@ SYMM_INLINE void describe(const struct symm_call &call, const struct turn_facts 
  * ahead, and those of two turns ago have ended. A whole round takes some ten thousand turns; in it
  * each packet has either been cleared or written by a turn of that round.
  */
-SYMM_INLINE void scrub(const struct symm_call &call, const struct block_words &block,
+SYMM_INLINE void scrub(const struct symm_call &call, const struct turn_facts &facts,
 		       uint32_t packets, bool flagged)
 {
 	const struct symm_words nothing = {{0, 0, 0, 0}};
-	uint32_t parity = parity_of(block.turn), lane = lane_id();
+	uint32_t parity = parity_of(facts.turn), lane = lane_id();
 	uint32_t slot = (uint32_t)(call.layout.packets_bytes / 8); /* packets of one sender */
-	uint32_t round = (uint32_t)(block.turn / 2); /* a jump where it wraps does no harm */
+	uint32_t round = (uint32_t)(facts.turn / 2); /* a jump where it wraps does no harm */
 	uint32_t at = round % (call.nranks * (slot / 32)) * 32 + lane;
 	uint32_t row = round % SYMM_BLOCKS_MAX;
 
@@ -100,16 +100,17 @@ SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_fact
  * The fence is of the GPU: peers may trust the word only together with what they know otherwise,
  * see cuda-path.md, "Packets and the full wire".
  */
-SYMM_INLINE void vouch_for_retained(const struct symm_call &call, struct block_words &block)
+SYMM_INLINE void vouch_for_retained(const struct symm_call &call, struct block_words &block,
+				    const struct turn_facts &facts)
 {
 	uint64_t *words = (uint64_t *)(call.own + call.layout.block_staged) +
-			  parity_of(block.turn) * SYMM_BLOCKS_MAX;
+			  parity_of(facts.turn) * SYMM_BLOCKS_MAX;
 
-	block.staged_ticks = (uint32_t)elapsed(block);
+	block.staged_ticks = (uint32_t)elapsed(facts);
 	fence_gpu();
 	if (lane_id() == 0)
 		store_relaxed(words + blockIdx.x,
-			      SYMM_BLOCK_WORD(block.turn, gridDim.x, SYMM_BLOCK_STAGED));
+			      SYMM_BLOCK_WORD(facts.turn, gridDim.x, SYMM_BLOCK_STAGED));
 }
 
 /* Pull: the fence that contract [PULLED] needs; cumulative over what barrier 1 joined. In a
@@ -152,14 +153,14 @@ static __device__ __noinline__ void clerk_inputs_split(const struct symm_call &c
 }
 
 SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &block,
-			      const struct clerk_work &work)
+			      const struct turn_facts &facts, const struct clerk_work &work)
 {
+	barrier_wait<BARRIER_STAGED>(call.workers + 32);
 	if (lane_id() == 0)
 		block.entered = 1;
-	barrier_wait<BARRIER_STAGED>(call.workers + 32);
 	if (work.pull && !fault_splits(call, block))
 		vouch_for_inputs(call, block);
-	vouch_for_retained(call, block);
+	vouch_for_retained(call, block, facts);
 	if (fault_splits(call, block))
 		clerk_inputs_split(call, block, work.pull);
 	block.step = SYMM_BLOCK_PUSHED;
@@ -176,25 +177,24 @@ SYMM_INLINE void clerk_results(const struct symm_call &call, struct block_words 
 	block.step = SYMM_BLOCK_RESULTS;
 }
 
-/* `row`: parts_row_load(), asked for at the entry. */
+/* `row`: parts_row_load(), asked for at the entry. What one block does for all is dealt out, since
+ * the fence that all have to make is as long as the wait for peers. */
 SYMM_INLINE void clerk_run(const struct symm_call &call, struct block_words &block,
 			   const struct turn_facts &facts, const struct parts_row &row,
 			   const struct clerk_work &work)
 {
+	barrier_wait<BARRIER_BOOKS>(64);
 	meet_early(call, work.pull);
-	if (blockIdx.x == 0) {
+	if (blockIdx.x == 0 && lane_id() == 0)
+		begin_parts(call.state, facts.turn, gridDim.x, call.warps);
+	if (blockIdx.x == gridDim.x - 1)
 		describe(call, facts, block);
-		if (lane_id() == 0)
-			begin_parts(call.state, facts.turn, gridDim.x, call.warps);
-	}
 	parts_row_add(call.state, facts.turn, row);
-	if (!work.pull)
-		meet_late(call);
-	clerk_inputs(call, block, work);
+	clerk_inputs(call, block, facts, work);
 	if (work.results)
 		clerk_results(call, block, work);
-	if (blockIdx.x == 0)
-		scrub(call, block, work.packets, work.flagged);
+	if (blockIdx.x == gridDim.x / 2)
+		scrub(call, facts, work.packets, work.flagged);
 }
 
 #endif /* BELAY_KERNELS_CALL_CLERK_CUH */

@@ -248,15 +248,35 @@ SYMM_INLINE void await_clerk(const struct symm_call &call, const struct block_wo
 		continue;
 }
 
+/* Once all headers are here, until all worker warps have finished: true. False: it takes too long.
+ */
+SYMM_INLINE bool await_workers(const struct symm_call &call, struct block_words &block,
+			       const struct turn_facts &facts, struct gate_lane *lane,
+			       uint64_t late_ns)
+{
+	bool watches = lane_id() < call.warps;
+
+	for (uint32_t looks = 1;; looks++) {
+		if (__all_sync(~0u, !watches || block.ended[lane_id()] == ENDED_FINISHED))
+			return true;
+		move_on(call, block, facts, lane);
+		if (looks % GATE_LOOKS == 0 && is_late(call, block, facts, lane, late_ns))
+			return false;
+	}
+}
+
 /* All worker warps have finished: the block's output stands, for this block; for others when the
- * kernel has ended (P2: the post is a hint). Nothing here that could have been done before. */
+ * kernel has ended (P2: the post is a hint). `post` and `done`: where, and what. Nothing here that
+ * could have been done before. */
 SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words &block,
-			  const struct turn_facts &facts, bool moved_on)
+			  const struct turn_facts &facts, const struct gate_lane &lane,
+			  uint64_t *post, uint64_t done)
 {
 	await_clerk(call, block);
-	if (!moved_on)
+	if (lane_id() == 0)
+		store_relaxed(post, done);
+	if (!lane.moved_on)
 		write_lines(call, facts);
-	post_block(call, facts, SYMM_BLOCK_DONE);
 	if (blockIdx.x == 0) {
 		end_record(call, block, facts);
 		post_ticket(call, facts);

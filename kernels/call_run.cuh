@@ -119,7 +119,7 @@ SYMM_INLINE void clear_words(const struct symm_call &call, struct block_words &b
 
 /* The gate's part of barrier 0 [BLOCK]. */
 SYMM_INLINE void gate_enter(const struct symm_call &call, struct block_words &block,
-			    const struct turn_facts &facts)
+			    const struct turn_facts &facts, bool pull)
 {
 	if (lane_id() == 0) {
 		(struct turn_facts &)block = facts;
@@ -128,7 +128,7 @@ SYMM_INLINE void gate_enter(const struct symm_call &call, struct block_words &bl
 			fault_find(call, block);
 	}
 	__syncwarp();
-	barrier_arrive<BARRIER_ENTRY>(blockDim.x);
+	barrier_arrive<BARRIER_ENTRY>(entry_threads(call, pull));
 }
 
 /* ---- roles ------------------------------------------------------------------------------------
@@ -141,31 +141,28 @@ SYMM_INLINE void gate_run(const struct symm_call &call, struct block_words &bloc
 	struct gate_lane lane = {header, lane_id() >= call.nranks || lane_id() == call.rank, false,
 				 0, false};
 	uint64_t late_ns = facts.hasty ? 0 : call.late_ns;
+	uint64_t *post = &call.posts->block[blockIdx.x];
+	uint64_t done = SYMM_BLOCK_WORD(facts.turn, gridDim.x, SYMM_BLOCK_DONE);
 	bool recorded = false;
 	int outcome = STUCK_DONE;
-	struct gate_view view;
 
 	if (call.nfaults != 0 && !pull) {
 		fault_point(call, block, SYMM_AT_STAGE);
 		fault_point(call, block, SYMM_AT_PUSH);
 		send_headers(call, block, facts, header);
 	}
-	if (!await_headers(call, block, facts, pull, &lane, late_ns))
-		outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
-	else if ((recorded = blockIdx.x == 0))
-		write_record(call, block, facts, header);
-	for (uint32_t looks = 1; outcome == STUCK_DONE; looks++) {
-		move_on(call, block, facts, &lane);
-		view = gate_look(call, block, facts, pull, &lane);
-		if (view.finished)
-			break;
-		if (looks % GATE_LOOKS == 0 && is_late(call, block, facts, &lane, late_ns))
+	if (await_headers(call, block, facts, pull, &lane, late_ns)) {
+		if ((recorded = blockIdx.x == 0))
+			write_record(call, block, facts, header);
+		if (!await_workers(call, block, facts, &lane, late_ns))
 			outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
+	} else {
+		outcome = gate_stuck(call, block, pull, lane.here, lane.differs);
 	}
 	if (blockIdx.x == 0 && !recorded && outcome == STUCK_DONE)
 		write_record(call, block, facts, header);
 	if (outcome == STUCK_DONE)
-		end_done(call, block, facts, lane.moved_on);
+		end_done(call, block, facts, lane, post, done);
 	else
 		end_stuck(call, block, outcome);
 }
@@ -177,11 +174,11 @@ SYMM_INLINE void gate_of_push(const struct symm_call &call, struct block_words &
 	uint64_t header;
 
 	if (call.nfaults != 0)
-		gate_enter(call, block, facts);
+		gate_enter(call, block, facts, false);
 	header = header_of(call, facts, block);
 	if (call.nfaults == 0) {
 		send_headers(call, block, facts, header);
-		gate_enter(call, block, facts);
+		gate_enter(call, block, facts, false);
 	}
 	gate_run(call, block, facts, false, header);
 }
@@ -216,11 +213,14 @@ SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &bl
 		meet_early(call, WORK::PULL);
 		finished = work.run(call, block, facts, &digest);
 		worker_ended(call, block, facts.turn, finished, digest);
-	} else if (warp == call.warps && WORK::PULL) {
-		gate_enter(call, block, facts);
-		gate_of_pull(call, block);
 	} else if (warp == call.warps) {
-		gate_of_push(call, block, facts);
+		barrier_arrive<BARRIER_BOOKS>(64);
+		if (WORK::PULL) {
+			gate_enter(call, block, facts, true);
+			gate_of_pull(call, block);
+		} else {
+			gate_of_push(call, block, facts);
+		}
 	} else if (WORK::PULL) {
 		clerk_of_pull(call, block, work.books(call, facts).flagged);
 	} else {
@@ -250,9 +250,9 @@ template <class WORK, class DIRTY> SYMM_INLINE void call_run(const struct symm_c
 	words = entry_load(call);
 	if (warp < call.warps)
 		work.begin(call);
-	else if (warp == call.warps)
-		start = ticks_now();
 	else
+		start = ticks_now();
+	if (warp > call.warps)
 		row = parts_row_load(call.state);
 	facts = entry_facts(call, words);
 	facts.start = start;

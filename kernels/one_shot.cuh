@@ -75,7 +75,12 @@ static __device__ __noinline__ void one_shot_send_faulted(const struct symm_call
 }
 
 template <int DTYPE, int N, class FORM> struct one_shot {
-	enum { TYPE = DTYPE, WORDS = FORM::WORDS, BATCH = N == 2 || N == 4 ? 2 : 1, PULL = 0 };
+	enum {
+		TYPE = DTYPE,
+		WORDS = FORM::WORDS,
+		BATCH = WORDS == 4 && (N == 2 || N == 4) ? 2 : 1,
+		PULL = 0
+	};
 	typedef rank_batch<DTYPE, N, FORM, BATCH> batch_type;
 
 	uint32_t first, step;
@@ -159,8 +164,9 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 					ret_data[u]);
 	}
 
+	/* `to`: packet i in the output. */
 	__device__ __forceinline__ void finish(const struct symm_call &call,
-					       const struct slots &from, uint32_t i,
+					       const struct slots &from, uint32_t i, char *to,
 					       const batch_type &batch, uint64_t *digest) const
 	{
 		uint32_t data[WORDS];
@@ -170,7 +176,8 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 			if (i + u * step >= packets(call))
 				continue;
 			batch.sum[u].finish(data);
-			store_output_packet<WORDS>(call, i + u * step, data);
+			store_output_packet<WORDS>(call, i + u * step,
+						   to + u * (step * (uint64_t)(WORDS * 4)), data);
 			*digest += packet_digest<WORDS>(data);
 			if (FORM::RESETS)
 				reset_slots<N>(call, from, i + u * step);
@@ -189,12 +196,14 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 
 		/* As long as any lane has packets. */
 		for (uint32_t i = first; i - lane_id() < packets(call); i += BATCH * step) {
+			char *to = made_now(call.recv + i * (uint64_t)(WORDS * 4));
+
 			own_batch(call, parity, i, own);
 			if (!batch.receive(call, block, form, header, from,
 					   packet_range{i, step, packets(call)}, own))
 				return false;
 			fault_point(call, block, SYMM_AT_REDUCE);
-			finish(call, from, i, batch, digest);
+			finish(call, from, i, to, batch, digest);
 		}
 		return true;
 	}

@@ -146,11 +146,11 @@ SYMM_INLINE void load_input_packet(const struct symm_call &call, uint32_t packet
 	}
 }
 
+/* `to` is where it lies. */
 template <int WORDS>
-SYMM_INLINE void store_output_packet(const struct symm_call &call, uint32_t packet,
+SYMM_INLINE void store_output_packet(const struct symm_call &call, uint32_t packet, char *to,
 				     const uint32_t (&data)[WORDS])
 {
-	char *to = call.recv + (uint64_t)packet * (WORDS * 4);
 	uint32_t bytes, rest[WORDS];
 
 	if (packet < call.whole_out[WORDS == 4]) {
@@ -166,6 +166,13 @@ SYMM_INLINE void store_output_packet(const struct symm_call &call, uint32_t pack
 		store_unit(to + at, call.unit_out, rest[0]);
 		shift_down(rest, call.unit_out);
 	}
+}
+
+template <int WORDS>
+SYMM_INLINE void store_output_packet(const struct symm_call &call, uint32_t packet,
+				     const uint32_t (&data)[WORDS])
+{
+	store_output_packet<WORDS>(call, packet, call.recv + (uint64_t)packet * (WORDS * 4), data);
 }
 
 template <int WORDS> SYMM_INLINE uint64_t packet_digest(const uint32_t (&data)[WORDS])

@@ -12,8 +12,11 @@
  * Ordering contract [BLOCK], words in shared memory
  *
  *   writer                                   reader
- *   gate: facts, first values of all words,  all others, after barrier 0, where workers come when
- *     then arrives at barrier 0                their input has left (pulled turns, faults: before)
+ *   gate: first values of all words, then    clerk, after barrier 4
+ *     arrives at barrier 4
+ *   gate: facts and first values, then       worker, after barrier 0, where it comes when its input
+ *     arrives at barrier 0                     has left; in pulled turns, and where there are faults,
+ *                                              before, and the clerk too
  *   worker: inputs staged and pushed,        clerk, after barrier 1: fence, block_staged (P3)
  *     then arrives at barrier 1
  *   worker: results pushed, or it left,      clerk, after barrier 2
@@ -49,7 +52,13 @@ enum {
 };
 
 /* Named barriers of a block. */
-enum { BARRIER_ENTRY = 0, BARRIER_STAGED = 1, BARRIER_RESULTS = 2, BARRIER_PUSHED = 3 };
+enum {
+	BARRIER_ENTRY = 0,
+	BARRIER_STAGED = 1,
+	BARRIER_RESULTS = 2,
+	BARRIER_PUSHED = 3,
+	BARRIER_BOOKS = 4
+};
 
 /* enum belay_algorithm, for the record. */
 enum { RECORDED_ONESHOT = 1, RECORDED_TWOSHOT = 2, RECORDED_PULL = 3 };
@@ -90,7 +99,7 @@ struct turn_facts {
 	uint64_t turn;
 	uint32_t flag;
 	uint32_t how;	/* enum turn_how; 0: as ever */
-	uint64_t start; /* ticks; the gate's only */
+	uint64_t start; /* ticks; not the workers' */
 	uint64_t seq;
 	uint64_t pass;	/* last begun, open or not */
 	uint32_t index; /* place in the pass, 0 where none is open */
@@ -115,7 +124,7 @@ struct block_words : turn_facts {
 	/* Clerk to gate: ticks after start, for the record; how far the block has come (P1), a hint
 	 * like what is posted of it: SYMM_BLOCK_PUSHED, _RESULTS, 0 before. */
 	volatile uint32_t staged_ticks, step;
-	/* Clerk to gate: barrier 0 is over, so every thread of the block has read its line. */
+	/* Clerk to gate: every other thread of the block has read its line. */
 	volatile uint32_t entered;
 	/* The gate's own, here so that they need no stack where it gets stuck: ticks after start at
 	 * which a rank's header was seen, ARRIVAL_NONE before; ranks not there at the soft
@@ -202,20 +211,29 @@ SYMM_INLINE uint64_t *word_of(char *region, uint64_t area, uint32_t parity, uint
 	       ((parity * SYMM_BLOCKS_MAX + block) * SYMM_RANKS_MAX + writer);
 }
 
-/* Barrier 0, for workers and the clerk: before anything else where they look into the books before
- * they have anything to wait for, which are pulled turns and those that may have faults; else late,
- * when the gate has been there for long. */
+/* Pulled turns, and those that may have faults, look into the books from the beginning on. */
+SYMM_INLINE bool meets_early(const struct symm_call &call, bool pull)
+{
+	return pull || call.nfaults != 0;
+}
+
+/* Who comes to barrier 0. */
+SYMM_INLINE uint32_t entry_threads(const struct symm_call &call, bool pull)
+{
+	return meets_early(call, pull) ? blockDim.x : call.workers + 32;
+}
+
 SYMM_INLINE void meet_early(const struct symm_call &call, bool pull)
 {
-	if (pull || call.nfaults != 0)
+	if (meets_early(call, pull))
 		barrier_wait<BARRIER_ENTRY>(blockDim.x);
 }
 
-/* In push variants only. */
+/* Of a worker in push variants, when it has nothing left to do but wait. */
 SYMM_INLINE void meet_late(const struct symm_call &call)
 {
-	if (call.nfaults == 0)
-		barrier_wait<BARRIER_ENTRY>(blockDim.x);
+	if (!meets_early(call, false))
+		barrier_wait<BARRIER_ENTRY>(call.workers + 32);
 }
 
 #endif /* BELAY_KERNELS_SYMM_CALL_CUH */
