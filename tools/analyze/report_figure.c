@@ -6,7 +6,7 @@ void report_print_time(FILE *file, uint64_t ns)
 {
 	char time[WORDS_TIME_BYTES];
 
-	fputs(words_time(ns, time), file);
+	fputs(ns ? words_time(ns, time) : "0", file);
 }
 
 /* From the first call on; what was before counts as 0. */
@@ -66,10 +66,7 @@ void figure_print_axis(const struct report_page *page, const struct report_scale
 		unsigned place = report_scale_place(scale, scale->ticks_ns[i], FIGURE_HEIGHT);
 
 		fprintf(page->file, "<span style=\"bottom:%u.%u%%\">", place / 10, place % 10);
-		if (scale->ticks_ns[i])
-			report_print_time(page->file, scale->ticks_ns[i]);
-		else
-			fputc('0', page->file);
+		report_print_time(page->file, scale->ticks_ns[i]);
 		fputs("</span>", page->file);
 	}
 	fputs("</div>\n", page->file);
