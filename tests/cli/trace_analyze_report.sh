@@ -139,7 +139,7 @@ in_browser "latency has a row for the one size and path" holds "$result" \
 	'.tables.latency[0][:3] == ["symm", "112K", "4800"]'
 in_browser "every plot is read out by the arrow keys" holds "$result" '
 	([.readings[] | .focused and .last == .spoken and (.columns == 1 or .first != .second)] | all) and
-	(.readings[0] | .columns == 40 and (.first | test("^pass 1, at 0 ns")) and (.second | test("^pass 2, ")) and
+	(.readings[0] | .columns == 40 and (.first | test("^pass 1, at 0: ")) and (.second | test("^pass 2, ")) and
 		(.last | test("failed calls: 1")))'
 in_browser "faults in words name seq, pass and rank" holds "$result" '
 	[.tables["faults in words"][] | join(" ")] | any(test("seq 800 .pass 7. rescue: rank 2 stuck, finished over ring")) and

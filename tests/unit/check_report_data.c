@@ -45,6 +45,7 @@ static void feed_pass(uint64_t number, uint64_t duration_ns)
 				  .end_ns = number * 1000000 + duration_ns,
 				  .time_ns = duration_ns / 2,
 				  .wait_ns = duration_ns / 4,
+				  .waited_for = number < 3 ? 2 : (int)(number % 2),
 				  .late_calls = 1,
 				  .whole = 1};
 
@@ -87,6 +88,8 @@ START_TEST(one_more_pass_folds_the_columns_in_pairs)
 	ck_assert_uint_eq(data->passes.columns[0].last, 2);
 	ck_assert_uint_eq(data->passes.columns[0].shortest_ns, 1001);
 	ck_assert_uint_eq(data->passes.columns[0].longest_ns, 1002);
+	ck_assert_int_eq(data->passes.columns[0].waited_for, 2);
+	ck_assert_int_eq(data->passes.columns[1].waited_for, -1);
 }
 END_TEST
 

@@ -18,6 +18,8 @@ static void join_stretches(struct report_stretch *known, const struct report_str
 	known->sum_ns += next->sum_ns;
 	known->wait_ns += next->wait_ns;
 	known->transfer_ns += next->transfer_ns;
+	if (known->waited_for != next->waited_for)
+		known->waited_for = -1;
 	known->late += next->late;
 	known->rescued += next->rescued;
 	known->failed += next->failed;
@@ -68,6 +70,7 @@ static void note_call(struct report_series *series, const struct call_row *row,
 		.wait_ns = facts->wait_ns,
 		.transfer_ns =
 			facts->time_ns > facts->wait_ns ? facts->time_ns - facts->wait_ns : 0,
+		.waited_for = facts->last_rank,
 		.late = facts->late != 0,
 		.rescued = facts->stuck != 0,
 		.failed = facts->status < 0,
@@ -243,6 +246,7 @@ void report_data_note_pass(struct report_data *data, const struct pass_facts *pa
 		.sum_ns = duration_ns,
 		.wait_ns = pass->wait_ns,
 		.transfer_ns = pass->time_ns > pass->wait_ns ? pass->time_ns - pass->wait_ns : 0,
+		.waited_for = pass->waited_for,
 		.late = pass->late_calls,
 		.rescued = pass->rescued_calls,
 		.failed = pass->failed_calls,

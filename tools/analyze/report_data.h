@@ -32,6 +32,7 @@ struct report_stretch {
 	uint64_t count;
 	uint64_t shortest_ns, longest_ns, sum_ns;   /* of their durations */
 	uint64_t wait_ns, transfer_ns;		    /* sums; means of the ranks */
+	int waited_for;				    /* in all of them alike; -1: not so */
 	uint64_t late, rescued, failed;		    /* calls */
 	struct report_peak peaks[PASS_TIMES_KINDS]; /* of each kind; calls: the first alone */
 };

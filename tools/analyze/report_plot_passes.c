@@ -168,6 +168,8 @@ static void print_pass_column(const struct pass_plot *plot, const struct report_
 	report_print_time(file, column->longest_ns);
 	fprintf(file, "; wait %u %%, transfer %u %%", share_of(column->wait_ns, column),
 		share_of(column->transfer_ns, column));
+	if (column->waited_for >= 0)
+		fprintf(file, ", waited for rank %d", column->waited_for);
 	if (peak && column->count > 1)
 		fprintf(file, "; slow: %s %" PRIu64, name, peak->which);
 	else if (peak)
