@@ -43,9 +43,9 @@ says "the calls are the same, and the straggler is again who all wait for" 0 \
 	--log-dir="$tap_dir/kept" "$tap_dir/straggler"
 in_place()
 {
-	json '[.comms[0].calls[] | .flags | index("in_place") != null] | all and length == 120' "$analyze" calls --format=json "$tap_dir/kept"
+	json '.comms[0] | .clocks == [] and ([.calls[] | .flags | index("in_place") != null] | all and length == 120)' "$analyze" calls --format=json "$tap_dir/kept"
 }
-tap_is "its log is kept, and its calls are in place as recorded" in_place
+tap_is "its log is kept, its calls are in place as recorded, and its ranks on one clock" in_place
 tap_is "its log can be compared again" json '.comms[0].same_calls' "$analyze" compare --format=json "$tap_dir/straggler" "$tap_dir/kept"
 tap_is "a folder with a log in it is not taken for another" refuses "log-dir '.*': expected an empty folder" \
 	"$analyze" replay --log-dir="$tap_dir/kept" "$tap_dir/straggler"

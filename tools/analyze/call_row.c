@@ -204,14 +204,26 @@ static uint64_t earliest_end(const struct call_row *row, uint64_t comparable)
 	return earliest;
 }
 
+uint64_t record_wait(const struct call_record *record, uint64_t last_arrival_ns)
+{
+	uint64_t arrival = record_arrival(record);
+	uint64_t wait_ns = last_arrival_ns > arrival ? last_arrival_ns - arrival : 0;
+	/* Stamps of several ranks may be a little wrong, but no rank waits beyond its end. */
+	uint64_t longest_ns = record->duration_ns > record->staged_ns
+				      ? record->duration_ns - record->staged_ns
+				      : 0;
+
+	return wait_ns < longest_ns ? wait_ns : longest_ns;
+}
+
 /* How long the inputs of ranks with a record stood ready before the last one, mean. */
-static uint64_t mean_wait(const struct arrivals *arrivals, uint64_t comparable, uint64_t last)
+static uint64_t mean_wait(const struct call_row *row, uint64_t comparable, uint64_t last)
 {
 	unsigned n = (unsigned)__builtin_popcountll(comparable);
 	uint64_t waited = 0;
 
 	while (comparable)
-		waited += last - arrivals->of[mask_pop(&comparable)];
+		waited += record_wait(row->records[mask_pop(&comparable)], last);
 	return waited / n;
 }
 
@@ -240,12 +252,13 @@ static void compare_arrivals(const struct call_row *row, uint64_t comparable,
 	take_arrivals(row, comparable, &arrivals);
 	n = sort_arrivals(&arrivals, sorted);
 	last = sorted[n - 1];
-	facts->clocks_differ = earliest_end(row, comparable) < last;
+	facts->clocks_differ = last > ROW_STAMP_ERROR_NS &&
+			       earliest_end(row, comparable) < last - ROW_STAMP_ERROR_NS;
 	if (facts->clocks_differ || arrivals.ranks != mask_of(row->nranks))
 		return;
 	facts->last_rank = last_of(&arrivals, arrivals.ranks);
 	facts->last_arrival_ns = last;
-	facts->wait_ns = mean_wait(&arrivals, comparable, last);
+	facts->wait_ns = mean_wait(row, comparable, last);
 	/* The median of the n - 1 others; of an even number the earlier of the two in the
 	 * middle. */
 	facts->lateness_ns = last - sorted[(n - 2) / 2];

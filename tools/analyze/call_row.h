@@ -8,6 +8,11 @@
 #include "runtime/belay.h"
 #include "trace/call_record.h"
 
+/* Times of ranks on one clock may contradict each other by so much: stamps of a host agree to a
+ * microsecond, those of GPUs to a few, and a peer may see an input a little before its owner's
+ * stamp says that it was staged. */
+#define ROW_STAMP_ERROR_NS 10000u
+
 struct call_row {
 	uint64_t seq;
 	uint64_t pass;	    /* by the rule in use, from 1; 0: none */
@@ -72,6 +77,9 @@ static inline uint32_t mask_pop(uint64_t *mask)
 	*mask &= *mask - 1;
 	return rank;
 }
+
+/* How long the record's rank waited for the last input of a call, which stood ready then. */
+uint64_t record_wait(const struct call_record *record, uint64_t last_arrival_ns);
 
 /* All ranks of a communicator. */
 static inline uint64_t mask_of(uint32_t nranks)

@@ -89,7 +89,8 @@ static void count_contradictions(const struct call_row *row, uint32_t *ret_count
 	for (uint32_t i = 0; i < row->nranks; i++) {
 		for (uint32_t j = 0; is_usable(row->records[i]) && j < row->nranks; j++) {
 			if (i == j || !is_usable(row->records[j]) ||
-			    seen_by(row->records[i], j) >= record_arrival(row->records[j]))
+			    difference(record_arrival(row->records[j]),
+				       seen_by(row->records[i], j)) <= (int64_t)ROW_STAMP_ERROR_NS)
 				continue;
 			ret_counts[i]++;
 			ret_counts[j]++;
@@ -142,8 +143,10 @@ static void read_clock(const struct clocks *clocks, const struct call_row *row, 
 	uint32_t reference = clocks->reference;
 
 	ret_reading->time_ns = record_arrival(here);
-	ret_reading->low_ns = difference(record_arrival(there), seen_by(here, rank));
-	ret_reading->high_ns = difference(seen_by(there, reference), record_arrival(here));
+	ret_reading->low_ns = moved(difference(record_arrival(there), seen_by(here, rank)),
+				    0 - (uint64_t)ROW_STAMP_ERROR_NS);
+	ret_reading->high_ns = moved(difference(seen_by(there, reference), record_arrival(here)),
+				     ROW_STAMP_ERROR_NS);
 	ret_reading->centre_ns =
 		clamped(difference(complete_at(there, row->nranks), complete_at(here, row->nranks)),
 			ret_reading->low_ns, ret_reading->high_ns);

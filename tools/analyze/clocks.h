@@ -9,12 +9,12 @@
  *   offset = R's clock - rank 0's:   staged by R - seen by 0  <=  offset  <=  seen by R - staged by
  * 0
  *
- * Bounds of earlier calls hold on, wider by what two clocks may drift apart. Within them the offset
- * is taken from the moments at which both had all inputs, which lie a transfer apart at most,
- * whoever was late: a straggler stays one. Bounds that contradict earlier ones are a step of the
- * clock. While nothing contradicts, all count as on one clock; afterwards each one whose offset is
- * more than a transfer and the noise. The reference is the lowest rank, or, when that is the odd
- * one, the lowest of those that agree. Pure.
+ * The bounds are wider by what stamps may be wrong by. Those of earlier calls hold on, wider by
+ * what two clocks may drift apart. Within them the offset is taken from the moments at which both
+ * had all inputs, which lie a transfer apart at most, whoever was late: a straggler stays one.
+ * Bounds that contradict earlier ones are a step of the clock. While nothing contradicts, all count
+ * as on one clock; afterwards each one whose offset is more than a transfer and the noise. The
+ * reference is the lowest rank, or, when that is the odd one, the lowest of those that agree. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_CLOCKS_H
 #define BELAY_TOOLS_ANALYZE_CLOCKS_H

@@ -56,9 +56,7 @@ static uint64_t waited_ns(const struct call_record *record, const struct row_fac
 	uint64_t last = record->staged_ns;
 
 	if (facts->last_rank >= 0)
-		return record_arrival(record) < facts->last_arrival_ns
-			       ? facts->last_arrival_ns - record_arrival(record)
-			       : 0;
+		return record_wait(record, facts->last_arrival_ns);
 	for (uint32_t peer = 0; peer < nranks; peer++) {
 		if (record->arrival_ns[peer] != CALL_ARRIVAL_NONE &&
 		    record->arrival_ns[peer] > last)
