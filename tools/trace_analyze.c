@@ -462,13 +462,19 @@ static int check_question(struct request *request)
 	return 0;
 }
 
+/* Nobody reads these there. */
+static int check_terminal(const struct request *request, const char *what)
+{
+	return !request->output_path && isatty(STDOUT_FILENO)
+		       ? command_complain("%s is not for a terminal: give --output", what)
+		       : 0;
+}
+
 static int check_export(const struct request *request)
 {
 	if (!request->output.to)
 		return command_complain("export needs --to=csv, --to=json or --to=perfetto");
-	if (request->output.to == EXPORT_PERFETTO && !request->output_path && isatty(STDOUT_FILENO))
-		return command_complain("--to=perfetto is not for a terminal: give --output");
-	return 0;
+	return request->output.to == EXPORT_PERFETTO ? check_terminal(request, "--to=perfetto") : 0;
 }
 
 /* What only the whole command line can tell. */
@@ -492,6 +498,8 @@ static int check(struct request *request)
 		return command_complain("compare takes two inputs, not %d", request->noperands);
 	if (request->command == COMMAND_EXPORT)
 		return check_export(request);
+	if (request->command == COMMAND_REPORT)
+		return check_terminal(request, "report");
 	return 0;
 }
 

@@ -77,6 +77,25 @@ closed_pipe()
 tap_is "a closed pipe is status 4 and no signal" closed_pipe
 tap_is "a file that cannot be opened is status 4" ends 4 "$analyze" --output="$tap_dir/none/out" "$logs"
 
+# on_terminal COMMAND...: on a terminal of its own; what it prints is in $tap_dir/screen.
+on_terminal()
+{
+	timeout -k 5 60 script -qec "$*" /dev/null </dev/null >"$tap_dir/screen" 2>&1
+}
+not_for_terminals()
+{
+	! on_terminal "$analyze" "$@" "$logs" && grep -q "is not for a terminal: give --output" "$tap_dir/screen" &&
+		[ "$(wc -l <"$tap_dir/screen")" = 2 ]
+}
+for words in report "export --to=perfetto"; do
+	if command -v script >/dev/null; then
+		# shellcheck disable=SC2086 # several words
+		tap_is "$words does not fill a terminal" not_for_terminals $words
+	else
+		tap_skip "$words does not fill a terminal" "no script"
+	fi
+done
+
 input=$(find "$logs" -name 'rank-0000.0.belay')
 before=$(cksum <"$input")
 ln -s "$input" "$tap_dir/link"
