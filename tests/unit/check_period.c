@@ -214,6 +214,37 @@ START_TEST(there_is_no_period_in_like_calls_with_noise)
 }
 END_TEST
 
+/* Few odd ones among few like ones: any distance between two of them comes again by chance. */
+START_TEST(there_is_no_period_in_short_lists_with_a_little_noise)
+{
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		begin(10000 * (uint64_t)_i + seed);
+		for (size_t i = 0; i < 64 + seed; i++)
+			add(5);
+		for (size_t odd = 0; odd < 2 + seed % 5; odd++)
+			calls[next_random() % ncalls] = 6;
+		follow_all();
+		ck_assert_msg(rule.by == PASS_BY_NOTHING || rule.period > ncalls / 2,
+			      "seed %llu: period %llu", (unsigned long long)seed,
+			      (unsigned long long)rule.period);
+		end();
+	}
+}
+END_TEST
+
+/* Nine of ten are alike: most calls are like those at any distance. */
+START_TEST(there_is_no_period_in_calls_that_are_mostly_alike)
+{
+	begin(900 + (uint64_t)_i);
+	for (size_t i = 0; i < 500 + 3000 * (size_t)_i; i++)
+		add(next_random() % 10 ? 1 : 2 + next_random() % 3);
+	follow_all();
+	ck_assert_msg(rule.by == PASS_BY_NOTHING, "seed %d: period %llu", 900 + _i,
+		      (unsigned long long)rule.period);
+	end();
+}
+END_TEST
+
 /* Calls put in between passes, or missing from one: where, and where it goes on. */
 static const struct {
 	const char *what;
@@ -226,7 +257,7 @@ static const struct {
 	{"a pass cut by four", 30, 4, 0},	  {"a pass cut by one", 30, 1, 0},
 	{"cut, and others", 30, 50, 20},	  {"soon after the start", 3, 0, 9},
 	{"very many calls between", 30, 0, 2000}, {"late in a long recording", 500, 0, 3},
-	{"a pass cut in a long one", 500, 60, 0},
+	{"a pass cut in a long one", 500, 60, 0}, {"as many calls as a pass", 30, 0, 122},
 };
 
 START_TEST(a_break_is_named_with_where_it_goes_on)
@@ -386,6 +417,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, sizes_of_any_kind_may_repeat, 0, 8);
 	tcase_add_loop_test(c, there_is_no_period_in_random_calls, 0, 16);
 	tcase_add_loop_test(c, there_is_no_period_in_like_calls_with_noise, 0, 8);
+	tcase_add_test(c, there_is_no_period_in_short_lists_with_a_little_noise);
+	tcase_add_loop_test(c, there_is_no_period_in_calls_that_are_mostly_alike, 0, 6);
 	tcase_add_loop_test(c, a_break_is_named_with_where_it_goes_on, 0,
 			    (int)(sizeof(breaks) / sizeof(breaks[0])));
 	tcase_add_test(c, another_period_after_a_break_is_found);

@@ -8,10 +8,14 @@
 #define PARTS_MAX	16u
 #define PART_CALLS_MIN	64u
 #define NOISY_CALLS_MIN 64u
-/* Of the calls compared, so many may differ, at most; and a third of what chance would give. */
+/* Of the calls compared, so many may differ, at most. */
 #define NOISE_MAX 0.2
-/* So many differences less than between neighbours: fewer could be chance. */
-#define EVIDENCE_MIN 8.0
+/* So many differences less than between neighbours, and so many neighbours that differ: fewer could
+ * be chance. */
+#define EVIDENCE_MIN 16.0
+#define CHANGES_MIN  7u
+/* Where a period is seen less than three times. */
+#define CHANGES_TWICE_MIN 16u
 /* Stretches of calls that are alike. */
 #define ALIKE_CALLS_MIN 4u
 #define ALIKE_RUNS_MIN	5u
@@ -36,21 +40,34 @@ static size_t shortest_period(const uint64_t *list, size_t n, size_t *border)
 	return n - border[n - 1];
 }
 
+/* Few calls that are unlike the one before may be at equal distances by chance. */
+static int is_varied(const uint64_t *list, size_t n, size_t wanted)
+{
+	size_t changes = 0;
+
+	for (size_t i = 1; i < n && changes < wanted; i++)
+		changes += list[i] != list[i - 1];
+	return changes >= wanted;
+}
+
 static size_t exact_calls(const uint64_t *list, size_t n, struct period_work *work)
 {
-	size_t calls = shortest_period(list, n, work->counts);
+	size_t calls;
 
-	return calls > 1 && calls <= n / 2 ? calls : 0;
+	if (!is_varied(list, n, CHANGES_MIN))
+		return 0;
+	calls = shortest_period(list, n, work->counts);
+	if (calls < 2 || calls > n / 2)
+		return 0;
+	return calls <= n / 3 || is_varied(list, n, CHANGES_TWICE_MIN) ? calls : 0;
 }
 
 /* In noise ----------------------------------------------------------------------------------- */
 
-/* Numbers the different signatures, so that four calls are compared at once. Returns the chance
- * that two calls differ, were their order random. */
-static double number_signatures(const uint64_t *list, size_t n, struct period_work *work)
+/* Numbers the different signatures, so that four calls are compared at once. */
+static void number_signatures(const uint64_t *list, size_t n, struct period_work *work)
 {
 	uint16_t different = 0;
-	double equal = 0;
 
 	memset(work->places, 0, sizeof(work->places));
 	for (size_t i = 0; i < n; i++) {
@@ -62,17 +79,9 @@ static double number_signatures(const uint64_t *list, size_t n, struct period_wo
 			work->numbers[i] = work->numbers[work->places[place] - 1];
 		} else {
 			work->places[place] = (uint32_t)i + 1;
-			work->counts[different] = 0;
 			work->numbers[i] = different++;
 		}
-		work->counts[work->numbers[i]]++;
 	}
-	for (uint16_t number = 0; number < different; number++) {
-		double share = (double)work->counts[number] / (double)n;
-
-		equal += share * share;
-	}
-	return 1.0 - equal;
 }
 
 /* Four numbers at a time, each with a counter of its own: at most PERIOD_LIST_MAX / 4 steps. */
@@ -156,7 +165,7 @@ static double slack_of(const struct fit *best)
 	return slack;
 }
 
-static size_t choose_calls(const struct period_work *work, size_t n, double chance)
+static size_t choose_calls(const struct period_work *work, size_t n)
 {
 	const struct fit neighbours = fit_of(work->numbers, n, 1);
 	size_t longest = n / 3 < PERIOD_CALLS_MAX ? n / 3 : PERIOD_CALLS_MAX;
@@ -170,7 +179,7 @@ static size_t choose_calls(const struct period_work *work, size_t n, double chan
 			best = fit;
 	}
 	limit = (best.differ + slack_of(&best)) / best.pairs;
-	if (best.differ / best.pairs > NOISE_MAX || best.differ / best.pairs > chance / 3 ||
+	if (best.differ / best.pairs > NOISE_MAX ||
 	    neighbours.differ * best.pairs / neighbours.pairs - best.differ < EVIDENCE_MIN ||
 	    neighbours.differ / neighbours.pairs <= limit)
 		return 0;
@@ -185,7 +194,10 @@ static size_t choose_calls(const struct period_work *work, size_t n, double chan
 
 static size_t noisy_calls(const uint64_t *list, size_t n, struct period_work *work)
 {
-	return n < NOISY_CALLS_MIN ? 0 : choose_calls(work, n, number_signatures(list, n, work));
+	if (n < NOISY_CALLS_MIN)
+		return 0;
+	number_signatures(list, n, work);
+	return choose_calls(work, n);
 }
 
 /* Which of two holds better at the beginning of the list, which was numbered; 0 is none. */
