@@ -225,6 +225,16 @@ static void add_rescued(uint64_t seq, uint64_t stuck)
 	add_row();
 }
 
+static void add_on_path(uint64_t first, uint64_t last, uint8_t path)
+{
+	for (uint64_t seq = first; seq <= last; seq++) {
+		begin_row(seq, 20);
+		for (uint32_t rank = 0; rank < MADE_RANKS; rank++)
+			row.ranks[rank].record.path = path;
+		add_row();
+	}
+}
+
 START_TEST(one_lost_write_is_one_sentence)
 {
 	const struct story_point *point;
@@ -240,6 +250,35 @@ START_TEST(one_lost_write_is_one_sentence)
 	ck_assert_uint_eq(point->count, 1);
 	says(point, "The data of rank 3 was sent and did not arrive at rank 1 in seq 50 (pass 3). "
 		    "belay finished the call over ring, within 700 us, with the right result.");
+}
+END_TEST
+
+START_TEST(whose_data_was_lost_is_not_made_up)
+{
+	const struct story_point *point;
+
+	add_healthy(1, 49);
+	add_event(1, (struct event_record){.kind = EVENT_RESCUE_END,
+					   .seq = 50,
+					   .peer = -1,
+					   .mask = 2,
+					   .duration_ns = 800000});
+	add_healthy(50, 60);
+	tell(0);
+	point = only(STORY_LOST_WRITES);
+	ck_assert_int_eq(point->rank, -1);
+	ck_assert_uint_eq(point->ranks, 0);
+	says(point, "A call was stuck in seq 50. belay finished the call over another path");
+}
+END_TEST
+
+START_TEST(a_breaker_that_changes_no_path_is_told_without_one)
+{
+	add_on_path(1, 100, BELAY_PATH_SYMM);
+	add_event(0, (struct event_record){
+			     .kind = EVENT_BREAKER, .seq = 99, .value = BELAY_BREAKER_OPEN});
+	tell(0);
+	says(only(STORY_BREAKER), "until it closes, calls stay on their path and are rescued");
 }
 END_TEST
 
@@ -287,16 +326,6 @@ START_TEST(a_rank_late_elsewhere_is_told_beside_a_rescue)
 	ck_assert_int_eq(story.points[1].rank, 1);
 }
 END_TEST
-
-static void add_on_path(uint64_t first, uint64_t last, uint8_t path)
-{
-	for (uint64_t seq = first; seq <= last; seq++) {
-		begin_row(seq, 20);
-		for (uint32_t rank = 0; rank < MADE_RANKS; rank++)
-			row.ranks[rank].record.path = path;
-		add_row();
-	}
-}
 
 START_TEST(the_breaker_and_what_it_did_are_told)
 {
@@ -620,6 +649,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, a_verdict_known_from_statuses_alone_names_nobody, 0, CAUSES);
 	tcase_add_test(c, different_verdicts_are_told_as_what_they_are);
 	tcase_add_test(c, one_lost_write_is_one_sentence);
+	tcase_add_test(c, whose_data_was_lost_is_not_made_up);
+	tcase_add_test(c, a_breaker_that_changes_no_path_is_told_without_one);
 	tcase_add_test(c, lost_writes_at_a_constant_distance_tell_it);
 	tcase_add_test(c, a_rank_late_from_a_rescue_is_told_once);
 	tcase_add_test(c, a_rank_late_elsewhere_is_told_beside_a_rescue);

@@ -140,19 +140,21 @@ static void say_digests(struct sentence *s, const struct story_point *point)
 /* Rescues and paths -------------------------------------------------------------------------------
  */
 
+/* What was missing is not always known: then who was stuck is. */
 static void say_lost_writes(struct sentence *s, const struct story_point *point)
 {
-	say(s, "The data of ");
-	if (point->ranks)
+	if (point->ranks) {
+		say(s, "The data of ");
 		say_ranks(s, point->ranks);
-	else
-		say(s, "a rank");
-	say(s, " was sent and did not arrive");
-	if (point->others) {
-		say(s, " at ");
-		say_ranks(s, point->others);
+		say(s, " was sent and did not arrive");
+		if (point->others) {
+			say(s, " at ");
+			say_ranks(s, point->others);
+		}
+		say(s, " ");
+	} else {
+		say(s, point->count > 1 ? "Calls were stuck " : "A call was stuck ");
 	}
-	say(s, " ");
 	say_calls(s, point);
 	if (point->every)
 		say(s, ", every %" PRIu64 " calls", point->every);
@@ -182,6 +184,8 @@ static void say_breaker(struct sentence *s, const struct story_point *point)
 	if (point->from_seq) {
 		say(s, ": ");
 		say_change(s, point);
+	} else {
+		say(s, ": until it closes, calls stay on their path and are rescued without delay");
 	}
 	say(s, ". Results stay right; calls are slower until the first path works again.");
 }

@@ -435,18 +435,6 @@ static void print_data(const struct output *output)
 	}
 }
 
-static int is_sound(const struct output *output)
-{
-	const struct summary *summary = output->summary;
-
-	for (uint32_t rank = 0; rank < summary->nranks; rank++) {
-		if (summary->late.ranks[rank].calls)
-			return 0;
-	}
-	return !output->clocks->differ && !summary->calls_clocks_differ &&
-	       !summary_has_findings(summary) && !summary_has_losses(summary);
-}
-
 static void print_brief(struct output *output)
 {
 	const struct summary *summary = output->summary;
@@ -464,11 +452,11 @@ static int comm_end(struct output *output)
 {
 	struct story story;
 
-	if (output->comms > 2 && is_sound(output)) {
+	story_tell(output->summary, output->clocks->differ, &story);
+	if (output->comms > 2 && story.count == 0) {
 		print_brief(output);
 		return 0;
 	}
-	story_tell(output->summary, output->clocks->differ, &story);
 	text_heading(output);
 	print_calls(output);
 	print_passes(output);
