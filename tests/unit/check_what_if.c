@@ -203,6 +203,23 @@ START_TEST(rescues_come_sooner_by_the_difference_of_the_deadlines)
 }
 END_TEST
 
+START_TEST(a_rescue_alone_shows_the_soft_deadline_and_little_more)
+{
+	int64_t ns = 7;
+
+	question.late_ns = 4000000;
+	ask();
+	make_call(1, 0);
+	row.ranks[0].record.flags = CALL_RESCUED | CALL_LATE;
+	row.ranks[0].record.duration_ns = 1000 + 12000000 + 900000; /* staging, waiting, rescue */
+	row.ranks[0].record.rescue_ns = 900000;
+	note();
+	summary.rescue_count = 1;
+	ck_assert_int_eq(what_if_rescue_sooner(&what_if, &summary, &ns), 0);
+	ck_assert_int_eq(ns, 8000000);
+}
+END_TEST
+
 START_TEST(only_a_verdict_that_waited_comes_sooner)
 {
 	int64_t ns = 7;
@@ -241,6 +258,7 @@ static Suite *suite(void)
 			    (int)(sizeof(deadlines) / sizeof(deadlines[0])));
 	tcase_add_test(c, an_alarm_in_a_call_that_was_at_fault_is_no_false_one);
 	tcase_add_test(c, rescues_come_sooner_by_the_difference_of_the_deadlines);
+	tcase_add_test(c, a_rescue_alone_shows_the_soft_deadline_and_little_more);
 	tcase_add_test(c, only_a_verdict_that_waited_comes_sooner);
 	suite_add_tcase(s, c);
 	return s;

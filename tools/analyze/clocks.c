@@ -212,10 +212,9 @@ static int is_off(const struct rank_clock *clock)
  * back. */
 static int has_left_bounds(const struct rank_clock *clock, int64_t centre)
 {
-	uint64_t width = distance(clock->high_ns, clock->low_ns);
-
 	return clock->ncentres == CLOCKS_CENTRES &&
-	       distance(centre, clamped(centre, clock->low_ns, clock->high_ns)) > width + SURELY_NS;
+	       distance(centre, clamped(centre, clock->low_ns, clock->high_ns)) >
+		       SURELY_NS + 4 * clock->spread_ns;
 }
 
 static void settle_offset(struct rank_clock *clock, int64_t centre, const struct reading *reading)
@@ -229,7 +228,8 @@ static void settle_offset(struct rank_clock *clock, int64_t centre, const struct
 	clock->bound_sum_ns += bound;
 	if (bound > clock->bound_worst_ns)
 		clock->bound_worst_ns = bound;
-	if (over >= clock->drift_over_ns) {
+	/* Where a bound held it, the offset says nothing of how far it went. */
+	if (over >= clock->drift_over_ns && clock->offset_ns == centre) {
 		clock->drift_over_ns = over;
 		clock->drift_ns =
 			difference((uint64_t)clock->offset_ns, (uint64_t)clock->stretch_offset_ns);
