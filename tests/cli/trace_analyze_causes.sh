@@ -61,6 +61,18 @@ says "lost records are counted exactly, once" 3 lost '.lost_records == 17 and .c
 make partial partial_rank=1 partial_first=300 partial_last=800
 says "logs of different windows are compared where they overlap" 0 partial \
 	'.calls == 1220 and ([.stragglers[].last_calls] | add) == 501'
+# Rings that wrapped differently: rank 0 has seq 100 to 200, rank 1 has 150 to 250, rank 2 nothing, rank 3 a hole. One seed, one communicator.
+make ring0 partial_rank=0 partial_first=100 partial_last=200
+make ring1 partial_rank=1 partial_first=150 partial_last=250
+make ring3 lost_rank=3 lost_seq=160 lost_count=10
+rings()
+{
+	json '.comms | length == 1 and (.[0] | .mismatches == [] and .digest_differences == [] and .verdict == null and .late == [] and
+		.clocks == [] and .ranks_present == [0,1,3] and .lost_records == 10 and ([.stragglers[].last_calls] | add) == 41)' \
+		"$analyze" --format=json "$tap_dir"/ring0/*/rank-0000* "$tap_dir"/ring1/*/rank-0001* "$tap_dir"/ring3/*/rank-0003*
+	[ "$status" = 3 ]
+}
+tap_is "rings that wrapped differently are matched by seq, compared where all have data, and blamed for nothing" rings
 make clocks clock_rank=2 clock_offset_ns=11000000000
 says "a clock that is off is put right, and taken for no straggler" 0 clocks \
 	'.clocks_differ == 0 and .calls == 1220 and ([.stragglers[].last_calls] | max < 500) and .clocks[0].within_us < 20 and
