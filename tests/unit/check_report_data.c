@@ -2,6 +2,7 @@
 /* What the report shows is exact in its sums, however often the columns were folded. */
 #include <check.h>
 
+#include "tests/support/fail_alloc.h"
 #include "tests/support/made_calls.h"
 #include "tools/analyze/report_data.h"
 
@@ -279,6 +280,42 @@ START_TEST(a_time_before_the_first_call_stands_in_the_first_column)
 }
 END_TEST
 
+/* Begins a report and shows it a call of each of so many sizes. */
+static int begin_and_feed(struct arena *own, uint64_t sizes)
+{
+	struct report_data *begun = arena_alloc(own, sizeof(*begun));
+	struct made_row row;
+	int status = BELAY_E_NO_MEMORY;
+
+	if (begun)
+		status = report_data_init(begun, MADE_RANKS, &rule, own);
+	for (uint64_t seq = 1; status == 0 && seq <= sizes; seq++) {
+		made_row(&row, seq);
+		row.ranks[0].record.count = seq;
+		made_row_done(&row);
+		status = report_data_note_row(begun, &row.row, &row.facts);
+	}
+	return status;
+}
+
+START_TEST(every_lack_of_memory_is_told)
+{
+	int status = BELAY_E_NO_MEMORY, n = 0;
+
+	for (; status != 0; n++) {
+		struct arena own = {0};
+
+		ck_assert_int_lt(n, 100);
+		fail_alloc_at(n);
+		status = begin_and_feed(&own, 5);
+		fail_alloc_at(-1);
+		ck_assert(status == 0 || status == BELAY_E_NO_MEMORY);
+		arena_free(&own);
+	}
+	ck_assert_int_gt(n, 3);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("report_data");
@@ -298,6 +335,7 @@ static Suite *suite(void)
 	tcase_add_test(c, the_worst_calls_come_in_order);
 	tcase_add_test(c, faults_far_apart_fold_the_time);
 	tcase_add_test(c, a_time_before_the_first_call_stands_in_the_first_column);
+	tcase_add_test(c, every_lack_of_memory_is_told);
 	suite_add_tcase(s, c);
 	return s;
 }

@@ -268,7 +268,8 @@ static void end_call(const struct output *output, struct perfetto *perfetto, uin
 	perfetto->ranks[rank].end_ns = times->end_ns;
 }
 
-/* Those of `ranks` that waited for the last one, as far as an arrow from there can show. */
+/* Those of `ranks` that waited for the last one, as far as an arrow from there can show: all of
+ * them on one clock. */
 static uint64_t waiting_ranks(const struct perfetto *perfetto, const struct call_row *row,
 			      const struct row_facts *facts, uint64_t ranks)
 {
@@ -276,8 +277,10 @@ static uint64_t waiting_ranks(const struct perfetto *perfetto, const struct call
 	uint64_t waiting = 0;
 	struct call_times from, to;
 
+	if (row->unaligned & rank_bit(last))
+		return 0;
 	find_times(row, facts, last, perfetto->ranks[last].end_ns, &from);
-	ranks &= ~rank_bit(last);
+	ranks &= ~(rank_bit(last) | row->unaligned);
 	while (ranks) {
 		uint32_t rank = mask_pop(&ranks);
 
