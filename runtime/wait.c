@@ -54,26 +54,32 @@ void wait_wake_sleepers(struct belay_comm *comm)
 		wait_ring_bell(&comm->control.rank[__builtin_ctzll(sleepers)]);
 }
 
+/* One stamp for all that a look has found, taken behind it: no arrival is recorded earlier than the
+ * peer's own staging, however long the look took. */
+static void note_arrivals(struct wait *wait, uint64_t arrived)
+{
+	uint64_t now = clock_stamp_ns();
+
+	for (; arrived; arrived &= arrived - 1)
+		wait->arrival_ns[__builtin_ctzll(arrived)] =
+			now > wait->start_ns ? now - wait->start_ns : 0;
+}
+
 /* Takes what has arrived out of `missing`; true when nothing is left. */
 static bool poll(struct belay_comm *comm, struct wait *wait)
 {
-	uint64_t pending = wait->stuck.missing;
-	uint64_t now = 0;
+	uint64_t arrived = 0;
 
-	for (uint64_t m = pending; m; m &= m - 1) {
+	for (uint64_t m = wait->stuck.missing; m; m &= m - 1) {
 		unsigned r = (unsigned)__builtin_ctzll(m);
 
-		if (!wait->arrived(comm, wait, r))
-			continue;
-		pending &= ~(rank_bit(r));
-		if (wait->arrival_ns) {
-			if (!now)
-				now = clock_stamp_ns();
-			wait->arrival_ns[r] = now > wait->start_ns ? now - wait->start_ns : 0;
-		}
+		if (wait->arrived(comm, wait, r))
+			arrived |= rank_bit(r);
 	}
-	wait->stuck.missing = pending;
-	return pending == 0;
+	if (arrived && wait->arrival_ns)
+		note_arrivals(wait, arrived);
+	wait->stuck.missing &= ~arrived;
+	return wait->stuck.missing == 0;
 }
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
