@@ -10,11 +10,13 @@
 #define CALLS_MAX 2000u
 #define RANKS_MAX 8u
 
-/* All that was told. */
-static struct told_call {
+union told_call {
 	struct call_record record;
-	uint64_t arrivals[RANKS_MAX];
-} calls[RANKS_MAX][CALLS_MAX];
+	unsigned char room[sizeof(struct call_record) + RANKS_MAX * sizeof(uint64_t)];
+};
+
+/* All that was told. */
+static union told_call calls[RANKS_MAX][CALLS_MAX];
 static uint64_t ncalls[RANKS_MAX];
 static struct log_truth truths[CALLS_MAX];
 static size_t ntruths;
@@ -32,14 +34,12 @@ static void add_to_hash(const void *bytes, size_t size)
 static int take_call(void *user, uint32_t rank, const struct call_record *record)
 {
 	const struct log_scenario *scenario = user;
-	struct told_call *told;
+	size_t bytes = sizeof(*record) + (size_t)scenario->ranks * sizeof(uint64_t);
 
 	if (ncalls[rank] == CALLS_MAX)
 		return -1;
-	told = &calls[rank][ncalls[rank]++];
-	told->record = *record;
-	memcpy(told->arrivals, record->arrival_ns, (size_t)scenario->ranks * sizeof(uint64_t));
-	add_to_hash(record, sizeof(*record) + (size_t)scenario->ranks * sizeof(uint64_t));
+	memcpy(&calls[rank][ncalls[rank]++], record, bytes);
+	add_to_hash(record, bytes);
 	return 0;
 }
 
@@ -96,10 +96,10 @@ static int is_about(int64_t value, int64_t expected)
 
 /* A peer's input is seen not before it was staged, nor before this rank looked, nor after the
  * end. */
-static void look_at_arrival(const struct log_scenario *scenario, const struct told_call *told,
+static void look_at_arrival(const struct log_scenario *scenario, const union told_call *told,
 			    const struct log_truth *truth, uint32_t rank, uint32_t peer)
 {
-	uint64_t arrival = told->arrivals[peer];
+	uint64_t arrival = told->record.arrival_ns[peer];
 	int64_t seen = (int64_t)(told->record.start_ns + arrival);
 
 	if (arrival == CALL_ARRIVAL_NONE || peer == rank)
@@ -114,7 +114,7 @@ static void look_at_arrival(const struct log_scenario *scenario, const struct to
 /* A rank's record against the truth of its call and of all others. */
 static void look_at(const struct log_scenario *scenario, uint32_t rank, uint64_t i)
 {
-	const struct told_call *told = &calls[rank][i];
+	const union told_call *told = &calls[rank][i];
 	const struct log_truth_rank *own = &truths[i].of[rank];
 	struct log_clock clock = log_model_clock(scenario, rank);
 	int64_t start = (int64_t)told->record.start_ns;
@@ -124,7 +124,7 @@ static void look_at(const struct log_scenario *scenario, uint32_t rank, uint64_t
 	expect(is_about(start + told->record.staged_ns, on_clock(clock, own->staged_ns)), "staged");
 	expect(is_about(start + (int64_t)told->record.duration_ns, on_clock(clock, own->end_ns)),
 	       "end");
-	expect(told->arrivals[rank] == told->record.staged_ns, "own arrival");
+	expect(told->record.arrival_ns[rank] == told->record.staged_ns, "own arrival");
 	expect(i == 0 || own->start_ns >= truths[i - 1].of[rank].end_ns, "begun before the end");
 	for (uint32_t peer = 0; peer < truths[i].nranks; peer++)
 		look_at_arrival(scenario, told, &truths[i], rank, peer);
@@ -186,7 +186,7 @@ START_TEST(a_dead_rank_makes_no_more_calls_and_the_others_tell)
 	ck_assert_uint_eq(events[EVENT_VERDICT], 3);
 	ck_assert_uint_eq(events[EVENT_COMM_DESTROY], 3);
 	ck_assert_int_eq(calls[0][99].record.status, BELAY_E_PEER_LOST);
-	ck_assert_uint_eq(calls[0][99].arrivals[1], CALL_ARRIVAL_NONE);
+	ck_assert_uint_eq(calls[0][99].record.arrival_ns[1], CALL_ARRIVAL_NONE);
 }
 END_TEST
 
