@@ -151,6 +151,21 @@ in_browser "it opens on a phone at night" look "$page" "$result" --window-size=3
 in_browser "its text has contrast by night" holds "$result" '.dark and .contrast.ratio >= 4.5'
 in_browser "it is as wide as the phone" holds "$result" '.width <= 500 and .overflow == 0'
 
+several()
+{
+	mkdir "$tap_dir/several" || return 1
+	for seed in 2 3 4; do
+		"$top_builddir/tests/support/make_log" "$tap_dir/several/$seed" seed=$seed ranks=2 passes=3 calls=20 >/dev/null || return 1
+	done
+	ends 1 "$analyze" report --output="$page" "$tap_dir/several" "$logs" && look "$page" "$tap_dir/several.json"
+}
+in_browser "a recording of several communicators opens" several
+in_browser "and begins with a line for each, which leads there and says the worst" holds "$tap_dir/several.json" '
+	.problems == [] and .idsTwice == [] and (.index | length == 4) and ([.index[].leads] | all) and
+	([.index[] | select(.bad == "bad") | .text] | length == 1 and (.[0] | test("4 ranks, 4800 calls: Rank 0 died"))) and
+	.contrast.ratio >= 4.5'
+in_browser "a page of one has no such list" holds "$tap_dir/dark.json" '.index == []'
+
 hostile_page()
 {
 	ends 3 "$analyze" report --output="$page" "$logs" "$hostile" && look "$page" "$tap_dir/hostile.json"

@@ -73,6 +73,7 @@ const found = {
 	images: document.querySelectorAll("img, iframe, object, embed, link:not([href^='data:'])").length,
 	figures: [...document.querySelectorAll("figure")].map((e) => e.id),
 	tiles: [...document.querySelectorAll(".tiles li")].map((e) => e.innerText),
+	index: [...document.querySelectorAll(".index li")].map((e) => ({ text: e.textContent, bad: e.className, leads: !!document.querySelector(e.querySelector("a").getAttribute("href")) })),
 	story: [...document.querySelectorAll(".story li")].map((e) => e.textContent),
 	summary: [...document.querySelectorAll(".summary span")].map((e) => e.textContent),
 	readings: [...document.querySelectorAll(".area")].map(reading),

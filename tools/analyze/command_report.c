@@ -17,11 +17,16 @@
 #define TEXT_MAX       200u
 #define DAMAGES_MAX    50u
 
-/* What stands in front of the page is known at its end: the communicators wait in memory. */
+/* A part of the page that waits in memory, for what stands before it is known at the end. */
+struct part {
+	FILE *file;
+	char *text;
+	size_t size;
+};
+
 struct report {
-	FILE *body;
-	char *body_text;
-	size_t body_size;
+	struct part index; /* a line a communicator */
+	struct part body;
 	struct report_data *data; /* of this communicator */
 	size_t full, in_text, left_out;
 	int findings, losses;
@@ -34,25 +39,45 @@ static struct report *report_of(const struct output *output)
 
 /* Collecting ----------------------------------------------------------------------------------- */
 
+/* Returns 0 or -1: no memory. */
+static int part_open(struct part *part)
+{
+	part->file = open_memstream(&part->text, &part->size);
+	return part->file ? 0 : -1;
+}
+
+/* Whether all that was written is there; text and size are right after it. */
+static int part_is_whole(struct part *part)
+{
+	return fflush(part->file) == 0 && !ferror(part->file);
+}
+
+static void part_close(struct part *part)
+{
+	if (part->file)
+		(void)fclose(part->file);
+	free(part->text);
+}
+
 /* At the first communicator. NULL: no memory. */
 static struct report *begin(struct output *output)
 {
 	struct report *report = calloc(1, sizeof(*report));
 
-	if (report)
-		report->body = open_memstream(&report->body_text, &report->body_size);
 	output->state = report;
-	return report && report->body ? report : NULL;
+	if (!report || part_open(&report->index) != 0 || part_open(&report->body) != 0)
+		return NULL;
+	return report;
 }
 
 static void close_report(struct output *output)
 {
 	struct report *report = report_of(output);
 
-	if (report && report->body)
-		(void)fclose(report->body);
-	if (report)
-		free(report->body_text);
+	if (report) {
+		part_close(&report->index);
+		part_close(&report->body);
+	}
 	free(report);
 	output->state = NULL;
 }
@@ -146,18 +171,16 @@ out:
 }
 
 /* What one would tell a colleague. Nothing is told of what is sound. */
-static void print_story(const struct output *output, FILE *file)
+static void print_story(FILE *file, const struct story *story)
 {
-	struct story story;
 	char words[STORY_SENTENCE_BYTES];
 
-	story_tell(output->summary, output->clocks->differ, &story);
-	if (story.count == 0)
+	if (story->count == 0)
 		return;
 	fputs("<ul class=\"story\">\n", file);
-	for (size_t i = 0; i < story.count; i++) {
+	for (size_t i = 0; i < story->count; i++) {
 		fputs("<li>", file);
-		html_text(file, story_words(&story.points[i], words));
+		html_text(file, story_words(&story->points[i], words));
 		fputs("</li>\n", file);
 	}
 	fputs("</ul>\n", file);
@@ -171,22 +194,39 @@ static int is_shown_whole(const struct report *report, const struct summary *sum
 	       summary_has_losses(summary);
 }
 
+/* For a page of several: what there is, and the worst of it. */
+static void print_index(const struct report_page *page, FILE *file, const struct story *story)
+{
+	char words[STORY_SENTENCE_BYTES];
+
+	fprintf(file, "<li%s><a href=\"#c%zu\"><code>", story->count ? " class=\"bad\"" : "",
+		page->comm);
+	html_text(file, page->summary->id);
+	fprintf(file, "</code></a> %" PRIu32 " ranks, %" PRIu64 " calls: ", page->summary->nranks,
+		page->summary->calls);
+	html_text(file, story->count ? story_words(&story->points[0], words) : "nothing to tell");
+	fputs("</li>\n", file);
+}
+
 static int print_comm(struct output *output)
 {
 	struct report *report = report_of(output);
-	struct report_page page = {.file = report->body,
+	struct report_page page = {.file = report->body.file,
 				   .comm = output->comms_done + 1,
 				   .data = report->data,
 				   .summary = output->summary,
 				   .base_ns = output->base_ns};
 	int whole = is_shown_whole(report, output->summary), status;
+	struct story story;
 
 	if (!whole && report->in_text >= TEXT_MAX) {
 		report->left_out++;
 		return 0;
 	}
+	story_tell(output->summary, output->clocks->differ, &story);
+	print_index(&page, report->index.file, &story);
 	report_comm_begin(&page);
-	print_story(output, page.file);
+	print_story(page.file, &story);
 	if (whole)
 		report_tiles(&page);
 	status = print_summary(output, page.file);
@@ -210,7 +250,7 @@ static int comm_end(struct output *output)
 	report->losses |= summary_has_losses(output->summary);
 	if (status == 0)
 		status = print_comm(output);
-	if (status == 0 && (fflush(report->body) != 0 || ferror(report->body)))
+	if (status == 0 && (!part_is_whole(&report->index) || !part_is_whole(&report->body)))
 		status = BELAY_E_NO_MEMORY;
 	return status;
 }
@@ -270,10 +310,14 @@ static void print_damages(FILE *file, const struct inputs *inputs)
 	fputs("</section>\n", file);
 }
 
-static void print_body(FILE *file, struct report *report)
+static void print_body(FILE *file, const struct report *report)
 {
-	(void)fflush(report->body); /* comm_end() has looked whether all is there */
-	(void)fwrite(report->body_text, 1, report->body_size, file);
+	if (report->full + report->in_text > 1) {
+		fputs("<nav aria-label=\"communicators\"><ul class=\"index\">\n", file);
+		(void)fwrite(report->index.text, 1, report->index.size, file);
+		fputs("</ul></nav>\n", file);
+	}
+	(void)fwrite(report->body.text, 1, report->body.size, file);
 	if (report->left_out)
 		fprintf(file,
 			"<p>And %zu more communicators: <code>trace-analyze summary</code>.</p>\n",
