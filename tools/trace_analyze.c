@@ -410,6 +410,35 @@ static int take_option(struct request *request, int code)
 	}
 }
 
+/* 1 if one letter too many, one too few, a wrong one or two that changed places make `word` of
+ * `name`. */
+static int is_slip_of(const char *word, const char *name)
+{
+	size_t n = strlen(word), m = strlen(name), same = 0, end = 0;
+
+	while (word[same] && word[same] == name[same])
+		same++;
+	while (end < n - same && end < m - same && word[n - 1 - end] == name[m - 1 - end])
+		end++;
+	if (n - same - end == 2 && m - same - end == 2)
+		return word[same] == name[same + 1] && word[same + 1] == name[same];
+	return n - same - end <= 1 && m - same - end <= 1;
+}
+
+/* A command that was misspelt would be looked for as an input. */
+static int check_spelling(const char *word)
+{
+	if (!*word || access(word, F_OK) == 0)
+		return 0;
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (is_slip_of(word, commands[i].name))
+			return command_complain(
+				"'%s' is neither a command nor an input; '%s' is a command", word,
+				commands[i].name);
+	}
+	return 0;
+}
+
 /* Takes the command out of the operands. */
 static int take_command(struct request *request)
 {
@@ -423,7 +452,7 @@ static int take_command(struct request *request)
 		request->noperands--;
 		return 0;
 	}
-	return 0;
+	return check_spelling(word);
 }
 
 static int is_given(const struct request *request, enum option_code code)

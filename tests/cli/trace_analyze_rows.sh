@@ -40,6 +40,13 @@ rows "calls: the last of a call is marked, and how long each one waited for it" 
 	([.calls[] | .waited_us <= .duration_us] | all)'
 rows "calls: a filter that leaves nothing is an empty list" "calls --seq=99999" '.calls == []'
 
+says_none()
+{
+	run "$analyze" calls --seq=99999 "$logs"
+	grep -q 'no call is as the options want it' "$tap_dir/out"
+}
+tap_is "calls: the text says that nothing is left" says_none
+
 relative_and_absolute()
 {
 	"$analyze" --format=json calls --seq=1:2 "$logs" >"$tap_dir/relative"

@@ -17,6 +17,9 @@ is_refused()
 
 is_refused "" "no input was given"
 is_refused "passes" "no input was given"
+for word in sumary summmary sumnary summray; do
+	is_refused "$word $logs" "'$word' is neither a command nor an input; 'summary' is a command"
+done
 is_refused "--format=xml $logs" "--format takes text or json, not 'xml'"
 is_refused "--seq=5:3 calls $logs" "--seq takes A:B with A at most B, not '5:3'"
 is_refused "--seq= calls $logs" "--seq takes A:B"

@@ -116,10 +116,18 @@ static int row_text(struct output *output, const struct call_row *row,
 	return print_wanted(output, row, facts, record_text);
 }
 
+static int end_text(struct output *output)
+{
+	if (output->rows == 0)
+		fputs("  no call is as the options want it\n", output->file);
+	return 0;
+}
+
 const struct command_ops command_calls_text = {
 	.name = "calls",
 	.comm_begin = begin_text,
 	.row = row_text,
+	.comm_end = end_text,
 	.end = text_damages,
 };
 

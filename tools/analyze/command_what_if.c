@@ -71,6 +71,10 @@ static void print_on_time(const struct output *output)
 	text_bold(output);
 	fprintf(output->file, "rank %s on time\n", words_ranks(output->question.on_time, ranks));
 	text_plain(output);
+	if (output->question.on_time & ~mask_of(output->summary->nranks))
+		fprintf(output->file, "  the communicator has no rank %s\n",
+			words_ranks(output->question.on_time & ~mask_of(output->summary->nranks),
+				    ranks));
 	fprintf(output->file,
 		"  was last in %" PRIu64 " of %" PRIu64 " calls (%.0f %%); without it %s less of "
 		"waiting\n",
