@@ -202,7 +202,7 @@ static int is_end(struct replay_writer *writer, struct replay_script *script,
 		writer->over = 1;
 	} else {
 		script->refused = refusal(script, facts->any);
-		script->refused_seq = row->seq;
+		script->refused_seq = script->refused ? row->seq : 0;
 		writer->over = script->refused != NULL;
 	}
 	return writer->over;
