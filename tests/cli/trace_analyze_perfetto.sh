@@ -82,6 +82,14 @@ tap_is "others wait for the straggler, and it behind nobody" shows '
 	([.[] | .track_descriptor // empty | select(.name == "rank 1") | .uuid][0]) as $straggler |
 	[to_entries[] | select(.value.track_event.name == "wait for rank 1")] | length >= 12 and
 	([.[] | .value.track_event.track_uuid != $straggler] | all)'
+tap_is "the parts of a call are as long as the call" shows "
+	reduce ($events)[] as \$e ({open: {}, parts: {}, good: true};
+		if \$e.type == 1 then .open[\$e.track_uuid] = (.open[\$e.track_uuid] // []) + [{name: \$e.name, from: \$e.ts, inside: 0}]
+		elif \$e.type == 2 then
+			(.open[\$e.track_uuid][-1]) as \$s | .open[\$e.track_uuid] |= .[:-1] |
+			(if (\$s.name | startswith(\"allreduce\")) then .good = (.good and \$s.inside == \$e.ts - \$s.from) else . end) |
+			(if (.open[\$e.track_uuid] | length) > 0 then .open[\$e.track_uuid][-1].inside += \$e.ts - \$s.from else . end)
+		else . end) | .good"
 tap_is "arrows of the straggler's calls begin at it" shows '
 	([.[] | .track_descriptor // empty | select(.name == "rank 1") | .uuid][0]) as $straggler |
 	[.[] | select(.track_event.name == "last to arrive" and .track_event.track_uuid == $straggler)] | length >= 4'

@@ -54,8 +54,8 @@ static uint64_t track_of(const char *comm_id)
 
 	for (const char *c = comm_id; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-	/* Room for the tracks below; never 0. */
-	return hash << 8 | 1;
+	/* Few bytes, for they stand in every packet; room for the tracks below; never 0. */
+	return (hash >> 32) << 8 | 1;
 }
 
 static void begin_track(const struct output *output, struct perfetto *perfetto, uint64_t track,
@@ -190,6 +190,17 @@ static void add_notes(const struct output *output, struct perfetto *perfetto,
 		perfetto_text(packet, PERFETTO_STATUS, belay_status_name(record->status));
 }
 
+/* Until the own input stands ready for the others. */
+static void write_stage(const struct output *output, struct perfetto *perfetto,
+			const struct rank_track *track, const struct call_times *times)
+{
+	if (times->staged_ns <= times->begin_ns)
+		return;
+	begin_slice(perfetto, track, times->begin_ns, "stage");
+	write_packet(output, perfetto);
+	end_slice(output, perfetto, track, times->staged_ns);
+}
+
 static void write_wait(const struct output *output, struct perfetto *perfetto,
 		       const struct rank_track *track, const struct row_facts *facts,
 		       const struct call_times *times)
@@ -302,6 +313,7 @@ static void write_call(const struct output *output, struct perfetto *perfetto,
 
 	find_times(row, facts, rank, track->end_ns, &times);
 	begin_call(output, perfetto, row, facts, rank, &times);
+	write_stage(output, perfetto, track, &times);
 	if (facts->last_rank == (int)rank && waiting)
 		write_last_arrival(output, perfetto, track, &times,
 				   (unsigned)__builtin_popcountll(waiting));
