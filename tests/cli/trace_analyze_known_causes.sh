@@ -43,7 +43,7 @@ names_it()
 }
 
 names healthy 0 '[]' '.slow_passes == [] and .path_changes == []' 'verdict none'
-names straggler 0 '[["straggler", 5]]' '.story[0].seq == null' 'Rank 5 kept being the last to arrive: in 100 % of all calls, 5'
+names straggler 0 '[["straggler", 5]]' '.story[0].seq == null' 'Rank 5 kept being the last to arrive: in 100 % of the calls, 5'
 names straggler-since 0 '[["straggler", 5]]' '.story[0] | .seq == 2441 and .pass == 21' \
 	'Rank 5 kept being the last to arrive since seq 2441 (pass 21)'
 names rotating 0 '[["stragglers_in_turn", null]]' '.story[0] | .ranks == [range(0;8)] and .count == 80' \

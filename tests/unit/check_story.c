@@ -410,11 +410,13 @@ START_TEST(many_late_ranks_are_told_in_one_sentence)
 
 	for (int32_t rank = 0; rank < (int32_t)MADE_RANKS; rank++)
 		add_late(22 + (uint64_t)rank, rank);
+	add_late(30, 2);
 	add_healthy(1, 60);
 	tell(0);
 	point = only(STORY_LATE_ALL);
 	ck_assert_int_eq(point->rank, -1);
-	says(point, "Ranks 0-3 were late in 4 calls from seq 22 (pass 2) to seq 25 (pass 2)");
+	says(point, "Ranks 0-3 were late in 5 calls from seq 22 (pass 2) to seq 30 (pass 2)");
+	says(point, "rank 2 most often, in 2. The others waited");
 }
 END_TEST
 
@@ -431,6 +433,26 @@ START_TEST(a_rank_that_is_stuck_for_good_is_told_by_the_verdict_alone)
 	(void)only(STORY_VERDICT);
 }
 END_TEST
+
+/* So many passes, of which one takes three times as long as the others: waiting for rank 3, or
+ * between its calls. */
+static void add_passes(uint64_t passes, uint64_t slow, int waiting)
+{
+	uint64_t shift = 0;
+
+	for (uint64_t seq = 1; seq <= 20 * passes; seq++) {
+		uint64_t more = (seq - 1) / 20 + 1 == slow ? 40000 : 0;
+
+		begin_row(seq, 20);
+		for (uint32_t rank = 0; rank < MADE_RANKS; rank++) {
+			row.ranks[rank].record.start_ns += shift + (waiting ? 0 : more);
+			row.ranks[rank].record.duration_ns += waiting ? more : 0;
+		}
+		row.ranks[3].record.staged_ns += waiting ? (uint32_t)more : 0;
+		shift += more;
+		add_row();
+	}
+}
 
 /* Rank `late` is last by 6 us, of calls of about 16. */
 static void add_behind(uint64_t seq, uint32_t late)
@@ -455,7 +477,7 @@ START_TEST(a_straggler_is_told_since_when)
 	ck_assert_uint_eq(point->seq, 101);
 	ck_assert_uint_eq(point->pass, 6);
 	ck_assert_int_eq(point->goes_on, 1);
-	says(point, "Rank 1 kept being the last to arrive since seq 101 (pass 6): in 8");
+	says(point, "Rank 1 kept being the last to arrive since seq 101 (pass 6): in 9");
 }
 END_TEST
 
@@ -475,6 +497,26 @@ START_TEST(a_straggler_that_recovered_is_told_until_when)
 }
 END_TEST
 
+/* Last in every other call, and in its share of the rest: often, but not always. */
+START_TEST(a_rank_that_is_last_often_but_not_always_is_not_told)
+{
+	for (uint64_t seq = 1; seq <= 600; seq++)
+		add_behind(seq, seq % 2 ? 1 : (uint32_t)(seq / 2 % MADE_RANKS));
+	tell(0);
+	ck_assert_int_eq(stragglers_worst(&summary.stragglers), 1);
+	ck_assert_uint_eq(story.count, 0);
+}
+END_TEST
+
+START_TEST(a_first_pass_that_is_slow_is_no_news)
+{
+	add_passes(10, 1, 0);
+	tell(0);
+	ck_assert_msg(story.count == 0, "%s of pass %d", story_name(story.points[0].what),
+		      (int)story.points[0].pass);
+}
+END_TEST
+
 START_TEST(stragglers_in_turn_are_told_together)
 {
 	const struct story_point *point;
@@ -489,26 +531,6 @@ START_TEST(stragglers_in_turn_are_told_together)
 	says(point, "Ranks 0-3 were in turn the last to arrive: in 20 of 20 passes");
 }
 END_TEST
-
-/* So many passes, of which one takes three times as long as the others: waiting for rank 3, or
- * between its calls. */
-static void add_passes(uint64_t passes, uint64_t slow, int waiting)
-{
-	uint64_t shift = 0;
-
-	for (uint64_t seq = 1; seq <= 20 * passes; seq++) {
-		uint64_t more = (seq - 1) / 20 + 1 == slow ? 40000 : 0;
-
-		begin_row(seq, 20);
-		for (uint32_t rank = 0; rank < MADE_RANKS; rank++) {
-			row.ranks[rank].record.start_ns += shift + (waiting ? 0 : more);
-			row.ranks[rank].record.duration_ns += waiting ? more : 0;
-		}
-		row.ranks[3].record.staged_ns += waiting ? (uint32_t)more : 0;
-		shift += more;
-		add_row();
-	}
-}
 
 START_TEST(of_four_passes_none_is_called_slow)
 {
@@ -662,6 +684,8 @@ static Suite *suite(void)
 	tcase_add_test(c, a_rank_that_is_stuck_for_good_is_told_by_the_verdict_alone);
 	tcase_add_test(c, a_straggler_is_told_since_when);
 	tcase_add_test(c, a_straggler_that_recovered_is_told_until_when);
+	tcase_add_test(c, a_rank_that_is_last_often_but_not_always_is_not_told);
+	tcase_add_test(c, a_first_pass_that_is_slow_is_no_news);
 	tcase_add_test(c, stragglers_in_turn_are_told_together);
 	tcase_add_test(c, of_four_passes_none_is_called_slow);
 	tcase_add_loop_test(c, a_slow_pass_is_told_with_what_it_waited_for, 0, 2);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/analyze/story.h"
 
-/* More late ranks than this are told in one point. */
-#define LATE_RANKS_MAX 3u
+/* More late ranks than this are told in one point; and so are all ranks. */
+#define LATE_RANKS_MAX 2u
+/* A rank keeps being the last when it is in three of four calls of its run, and the run is no
+ * shorter than this. */
+#define RUN_CALLS_MIN 128u
 /* A straggler is told when its lateness, in the median, is at least this part of a call's latency
  * in the median: less is told by the numbers, and costs little. */
 #define COSTLY_SHARE 0.3
@@ -213,9 +216,14 @@ static void tell_late_ranks(struct story *story, const struct summary *summary, 
 	point->ranks = ranks;
 	point->seq = UINT64_MAX;
 	while (ranks) {
-		const struct late_rank *late = &summary->late.ranks[mask_pop(&ranks)];
+		int rank = (int)mask_pop(&ranks);
+		const struct late_rank *late = &summary->late.ranks[rank];
 
 		point->count += late->calls;
+		if (late->calls > point->most_count) {
+			point->most_count = late->calls;
+			point->most_rank = rank;
+		}
 		if (late->worst_ns > point->ns)
 			point->ns = late->worst_ns;
 		if (late->first_seq < point->seq) {
@@ -237,7 +245,8 @@ static void tell_late(struct story *story, const struct summary *summary)
 		if (summary->late.ranks[rank].calls && !is_explained(summary, rank))
 			ranks |= rank_bit(rank);
 	}
-	if (__builtin_popcountll(ranks) > (int)LATE_RANKS_MAX) {
+	if (__builtin_popcountll(ranks) > (int)LATE_RANKS_MAX ||
+	    (ranks && ranks == mask_of(summary->nranks))) {
 		tell_late_ranks(story, summary, ranks);
 		return;
 	}
@@ -266,7 +275,8 @@ static int tell_straggler(struct story *story, const struct summary *summary)
 		return 0;
 	summary_straggler_run(summary, (uint32_t)rank, &run);
 	lateness_ns = histogram_quantile(stragglers->ranks[rank].lateness, 0.50);
-	if (!run.first_seq || !is_costly(summary, lateness_ns))
+	if (run.calls < RUN_CALLS_MIN || 4 * run.last_calls < 3 * run.calls ||
+	    !is_costly(summary, lateness_ns))
 		return 0;
 	point = add(story, STORY_STRAGGLER);
 	point->rank = rank;
@@ -276,8 +286,8 @@ static int tell_straggler(struct story *story, const struct summary *summary)
 	point->last_seq = run.last_seq;
 	point->last_pass = run.last_pass;
 	point->goes_on = run.to_the_end;
-	point->count = stragglers->ranks[rank].last_calls;
-	point->of = stragglers->calls;
+	point->count = run.last_calls;
+	point->of = run.calls;
 	point->ns = lateness_ns;
 	point->other_ns = histogram_quantile(summary->latency, 0.50);
 	return 1;
@@ -340,7 +350,7 @@ static int common_culprit(const struct slow_pass *passes, size_t n)
 	return rank;
 }
 
-/* Those that no late call and no rescue explains. */
+/* Those that no late call and no rescue explains; the first is slow by nature. */
 static void tell_slow_passes(struct story *story, const struct summary *summary)
 {
 	struct slow_pass slowest[PASS_TIMES_SLOWEST];
@@ -349,7 +359,7 @@ static void tell_slow_passes(struct story *story, const struct summary *summary)
 	uint64_t count = pass_times_slow(&summary->pass_times, slowest, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!slowest[i].late_calls && !slowest[i].rescued_calls)
+		if (!slowest[i].late_calls && !slowest[i].rescued_calls && slowest[i].pass > 1)
 			slowest[kept++] = slowest[i];
 	}
 	if (!kept)

@@ -40,7 +40,9 @@ struct story_point {
 	uint64_t others; /* mask: who suffered */
 	uint64_t seq, pass;
 	uint64_t last_seq, last_pass;
-	uint64_t count, of;	      /* so many calls, passes or records, of so many */
+	uint64_t count, of;  /* so many calls, passes or records, of so many */
+	uint64_t most_count; /* of several ranks one has most of the calls */
+	int most_rank;
 	uint64_t every;		      /* calls from one to the next, where it is always the same */
 	uint64_t from_seq, until_seq; /* of another path */
 	uint64_t ns;		      /* the largest, or the median: as the sentence says */

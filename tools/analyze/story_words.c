@@ -218,8 +218,11 @@ static void say_late(struct sentence *s, const struct story_point *point)
 	say_calls(s, point);
 	say(s, ", past the soft deadline, by up to ");
 	say_time(s, point->ns);
-	say(s, ". The others waited and nothing broke. Look at what %s before these calls.",
-	    point->rank >= 0 ? "it did" : "they did");
+	if (point->rank < 0)
+		say(s, ", rank %d most often, in %" PRIu64, point->most_rank, point->most_count);
+	say(s, ". The others waited and nothing broke. Look at what %s.",
+	    point->rank >= 0 ? "it did before these calls"
+			     : "they share: CPUs, clock rates, other work");
 }
 
 static void say_straggler(struct sentence *s, const struct story_point *point)
@@ -233,7 +236,7 @@ static void say_straggler(struct sentence *s, const struct story_point *point)
 		say(s, " until ");
 		say_place(s, point->last_seq, point->last_pass);
 	}
-	say(s, ": in %.0f %% of all calls, ", 100.0 * (double)point->count / (double)point->of);
+	say(s, ": in %.0f %% of the calls, ", 100.0 * (double)point->count / (double)point->of);
 	say_time(s, point->ns);
 	say(s, " behind the others in the median, where a call takes ");
 	say_time(s, point->other_ns);

@@ -148,4 +148,8 @@ void stragglers_run(const struct stragglers *stragglers, uint32_t rank,
 	ret_run->last_seq = stretches[best_first + best_length - 1].last_seq;
 	ret_run->last_pass = stretches[best_first + best_length - 1].last_pass;
 	ret_run->to_the_end = best_first + best_length == stragglers->nstretches;
+	for (size_t i = best_first; i < best_first + best_length; i++) {
+		ret_run->calls += stretches[i].calls;
+		ret_run->last_calls += counts_of(stragglers, i)[rank];
+	}
 }

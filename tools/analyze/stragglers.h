@@ -23,6 +23,8 @@ struct straggler_rank {
 struct straggler_run {
 	uint64_t first_seq, first_pass;
 	uint64_t last_seq, last_pass;
+	uint64_t calls;	     /* compared in it */
+	uint64_t last_calls; /* of these it was last in so many */
 	int to_the_end;
 };
 

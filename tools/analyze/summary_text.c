@@ -149,6 +149,9 @@ static void print_last(const struct output *output)
 	if (run.first_seq && !run.to_the_end)
 		fprintf(output->file, ", until %s",
 			words_place(run.last_seq, run.last_pass, place));
+	if (run.calls && run.calls < stragglers->calls)
+		fprintf(output->file, " (in %.0f %% of these calls)",
+			100.0 * (double)run.last_calls / (double)run.calls);
 	fputc('\n', output->file);
 }
 
