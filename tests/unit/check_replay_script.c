@@ -171,6 +171,24 @@ START_TEST(a_rank_without_a_log_comes_when_the_others_saw_it)
 }
 END_TEST
 
+START_TEST(a_long_pause_of_all_is_shortened_and_skew_stays)
+{
+	const struct replay_script *script;
+
+	begin();
+	made_row(&row, 1);
+	add();
+	made_row(&row, 2);
+	for (uint32_t rank = 0; rank < MADE_RANKS; rank++)
+		row.ranks[rank].record.start_ns += 3600000000000;
+	row.ranks[2].record.start_ns += 7000;
+	add();
+	script = end_as("ranks 4\nbegin\n57344 bf16 sum - 0,0,0,0\n57344 bf16 sum - "
+			"10000000000,10000000000,10000007000,10000000000\nend\n");
+	ck_assert_uint_eq(script->pauses_shortened, 1);
+}
+END_TEST
+
 START_TEST(it_ends_before_a_call_that_failed)
 {
 	const struct replay_script *script;
@@ -239,6 +257,7 @@ static Suite *suite(void)
 	tcase_add_test(c, at_full_speed_there_are_no_gaps);
 	tcase_add_test(c, a_missing_record_gets_the_median_of_the_others);
 	tcase_add_test(c, a_rank_without_a_log_comes_when_the_others_saw_it);
+	tcase_add_test(c, a_long_pause_of_all_is_shortened_and_skew_stays);
 	tcase_add_test(c, it_ends_before_a_call_that_failed);
 	tcase_add_test(c, calls_that_nobody_recorded_are_counted);
 	tcase_add_test(c, what_no_library_could_call_ends_it_with_the_reason);

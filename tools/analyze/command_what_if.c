@@ -168,7 +168,8 @@ static void print_late(const struct output *output)
 	fprintf(output->file, "soft deadline %s\n", words_time(output->question.late_ns, time));
 	text_plain(output);
 	fprintf(output->file,
-		"  a rank would have been told late in %" PRIu64 " calls, recorded: %" PRIu64 "\n",
+		"  calls in which a rank would have been told late: %" PRIu64 "; recorded: %" PRIu64
+		"\n",
 		what_if->late.calls, what_if->recorded_alarms);
 	fprintf(output->file, "  false alarms, calls that ended well by themselves: %" PRIu64,
 		what_if->late.false_calls);

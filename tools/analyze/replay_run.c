@@ -386,6 +386,7 @@ static void print_script(const struct output *output, const struct replay_script
 		    "records of ranks are missing: their times are made from the others'");
 	print_count(file, script->rescued, "calls that were rescued are made as ordinary ones");
 	print_count(file, script->from_graphs, "calls from graphs are made one by one");
+	print_count(file, script->pauses_shortened, "pauses of all ranks are shortened to 10 s");
 	if (script->failed_seq)
 		fprintf(file, "  it ends before seq %" PRIu64 ", which failed\n",
 			script->failed_seq);
@@ -401,8 +402,8 @@ static void print_script(const struct output *output, const struct replay_script
 
 static json_t *script_json(const struct replay_script *script)
 {
-	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s?,s:I}", "id", script->id, "calls",
-			 (json_int_t)script->calls, "passes", (json_int_t)script->passes,
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s?,s:I}", "id", script->id,
+			 "calls", (json_int_t)script->calls, "passes", (json_int_t)script->passes,
 			 "calls_left_out", (json_int_t)script->left_out, "records_made",
 			 (json_int_t)script->gaps_made, "rescued", (json_int_t)script->rescued,
 			 "from_graphs", (json_int_t)script->from_graphs, "failed_seq",

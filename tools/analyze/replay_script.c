@@ -10,6 +10,8 @@
 #define CALLS_MAX  (UINT64_C(1) << 24)
 #define GAP_NS_MAX UINT64_C(1000000000000000)
 
+#define PAUSE_NS_MAX UINT64_C(10000000000)
+
 /* One communicator while it is read. Memory is the output's arena's. */
 struct replay_writer {
 	size_t script; /* index */
@@ -127,6 +129,20 @@ static void find_gaps(const struct replay_scripts *scripts, const struct call_ro
 	}
 }
 
+/* What all ranks have too much of goes; what some have more than others stays. */
+static void shorten_pause(struct replay_script *script, uint64_t *gaps, uint32_t nranks)
+{
+	uint64_t least = gaps[0];
+
+	for (uint32_t rank = 1; rank < nranks; rank++)
+		least = gaps[rank] < least ? gaps[rank] : least;
+	if (least <= PAUSE_NS_MAX)
+		return;
+	script->pauses_shortened++;
+	for (uint32_t rank = 0; rank < nranks; rank++)
+		gaps[rank] -= least - PAUSE_NS_MAX;
+}
+
 static void note_ends(struct replay_writer *writer, const struct call_row *row,
 		      const struct row_facts *facts)
 {
@@ -235,6 +251,7 @@ static int take_row(struct output *output, const struct call_row *row,
 	count_mapped(writer, script, row, facts);
 	write_marks(scripts, facts->any->pass);
 	find_gaps(scripts, row, facts, gaps);
+	shorten_pause(script, gaps, row->nranks);
 	write_call(scripts, facts->any, gaps, row->nranks);
 	script->calls++;
 	note_ends(writer, row, facts);

@@ -9,6 +9,7 @@
  *                                last, what brings it there
  *   no rank recorded a call      it is left out
  *   a call that was rescued, or came from a graph    an ordinary call
+ *   all ranks paused long        they pause for 10 s, so that a night does not last one
  *   a call that failed           the script ends before it
  */
 #ifndef BELAY_TOOLS_ANALYZE_REPLAY_SCRIPT_H
@@ -28,6 +29,7 @@ struct replay_script {
 	uint64_t left_out;  /* seqs that nobody recorded */
 	uint64_t gaps_made; /* records missing */
 	uint64_t rescued, from_graphs;
+	uint64_t pauses_shortened;
 	uint64_t failed_seq; /* where it ends; 0: it goes to the end */
 	const char *refused; /* why it cannot be replayed (static); NULL: it can */
 	uint64_t refused_seq;
