@@ -406,7 +406,8 @@ static json_t *script_json(const struct replay_script *script)
 			 "calls", (json_int_t)script->calls, "passes", (json_int_t)script->passes,
 			 "calls_left_out", (json_int_t)script->left_out, "records_made",
 			 (json_int_t)script->gaps_made, "rescued", (json_int_t)script->rescued,
-			 "from_graphs", (json_int_t)script->from_graphs, "failed_seq",
+			 "from_graphs", (json_int_t)script->from_graphs, "pauses_shortened",
+			 (json_int_t)script->pauses_shortened, "failed_seq",
 			 (json_int_t)script->failed_seq, "refused", script->refused, "refused_seq",
 			 (json_int_t)script->refused_seq);
 }
