@@ -6,7 +6,7 @@ cd "$top_srcdir" || exit 1
 
 # Files that decide and compute, and touch nothing outside: wherever they stand.
 pure='block_words breaker call_log_columns choose_path handshake liveness number_text rescue_plan settings_parse stuck_kernel verdict
-	call_filter call_row histogram late merge pass_rule pass_times passes perfetto_packet period_follow period_search rank_stream report_data report_scale
+	call_filter call_row histogram late merge pass_pause pass_rule pass_times passes perfetto_packet period_follow period_search rank_stream report_data report_scale
 	signatures story story_words stragglers summary timeline words'
 
 # only FOLDER ALLOWED-PATTERN [EXCEPT-FILE]: each quoted include of the folder's files matches the pattern.

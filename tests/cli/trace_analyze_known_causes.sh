@@ -82,6 +82,8 @@ names no-marks-noise 0 '[]' '.passes == 200 and (.period | .calls == 122 and .su
 names no-marks-break 0 '[]' '.passes == 60 and .period.breaks == [{"seq":3661,"until":3668,"calls":122}]' \
 	'broken once, at seq 3661 (again from seq 3668 on)'
 names no-marks-tokens 0 '[]' '.passes == 200 and .period.calls == 122 and .period.by == "runs"' '122 calls each are of one size, from seq 1'
+names no-marks-alike 0 '[]' '.passes == 60 and (.period | .calls == 122 and .first_seq == 1 and .by == "pauses" and .breaks == [])' \
+	'every 122 calls a long pause comes again, from seq 1'
 names no-period 0 '[]' '.passes == 0 and .period == null' 'not known: no marks, and nothing repeats'
 
 # A cause that the generator learns and nobody looks for would pass unseen.

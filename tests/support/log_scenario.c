@@ -73,6 +73,8 @@ const struct log_cause log_causes[] = {
 	  "no marks; the counts repeat every 122 calls up to seq 3660; 7 others follow, then it goes on" },
 	{ "no-marks-tokens", "passes=200 marks=0 pattern=2",
 	  "no marks; each pass has 122 calls of one count, another in each" },
+	{ "no-marks-alike", "passes=60 marks=0",
+	  "no marks, and all calls are alike; a pause of 3 ms comes before each 122 of them" },
 	{ "no-period", "passes=60 marks=0 pattern=3",
 	  "no marks, and nothing repeats" },
 	{ NULL, NULL, NULL },

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/analyze/pass_pause.h"
 #include "tools/analyze/pass_rule.h"
 
 #define CALLS_MAX 400000u
@@ -390,6 +391,85 @@ START_TEST(a_recording_may_begin_within_a_pass)
 }
 END_TEST
 
+/* Calls that are all alike, of 10 us, with pauses of 100 us and, where `long_every` says so, 1 ms.
+ */
+static void add_paused(size_t n, size_t long_every, size_t first_long)
+{
+	static struct histogram histogram;
+	struct pass_pauses pauses = {.ns = &histogram};
+	uint64_t time_ns = 0;
+
+	memset(&histogram, 0, sizeof(histogram));
+	for (int run = 0; run < 2; run++) {
+		for (size_t i = 0; i < n; i++) {
+			struct call_record record = {
+				.seq = 1 + i, .count = 5, .duration_ns = 10000};
+			int is_long = long_every && i % long_every == first_long;
+
+			time_ns += is_long ? 1000000 : 90000 + next_random() % 20000;
+			record.start_ns = time_ns;
+			time_ns += record.duration_ns;
+			if (run == 0)
+				pass_pause_note(&pauses, &record);
+			else
+				add(pass_pause_signature(&pauses, &record));
+		}
+		if (run == 0)
+			ck_assert_int_eq(pass_pause_judge(&pauses), long_every != 0);
+	}
+}
+
+/* Of the very first call no pause is known, whichever it is. */
+START_TEST(a_pause_before_each_pass_shows_it_where_calls_are_alike)
+{
+	static const size_t first_long[] = {0, 1, 60, 121};
+
+	begin(11);
+	add_paused(20 * 122, 122, first_long[_i]);
+	ck_assert_int_eq(period_follow_init(&follower, &arena), 0);
+	period_follow_restart(&follower, PASS_PAUSE_BIT);
+	for (size_t i = 0; i < ncalls; i++)
+		period_follow_call(&follower, FIRST_SEQ + i, calls[i]);
+	period_follow_finish(&follower);
+	pass_rule_from(&follower, &rule);
+	ck_assert_uint_eq(rule.period, 122);
+	ck_assert_uint_eq(rule.first_seq, FIRST_SEQ + first_long[_i]);
+	ck_assert_uint_eq(pass_rule_breaks(&rule), 0);
+	end();
+}
+END_TEST
+
+START_TEST(pauses_that_are_all_alike_show_none)
+{
+	begin(12);
+	add_paused(3000, 0, 0);
+	follow_all();
+	ck_assert_int_eq(rule.by, PASS_BY_NOTHING);
+	end();
+}
+END_TEST
+
+/* Neither does a pause count whose beginning is not known. */
+START_TEST(a_pause_over_lost_records_is_none)
+{
+	static struct histogram histogram;
+	struct pass_pauses pauses = {.ns = &histogram, .long_ns = 1000};
+	struct call_record record = {.seq = 5, .start_ns = 1000000, .duration_ns = 10000};
+
+	memset(&histogram, 0, sizeof(histogram));
+	ck_assert_uint_eq(pass_pause_signature(&pauses, &record) & PASS_PAUSE_BIT, 0);
+	record.seq = 7;
+	record.start_ns += 500000;
+	ck_assert_uint_eq(pass_pause_signature(&pauses, &record) & PASS_PAUSE_BIT, 0);
+	record.seq = 8;
+	record.start_ns += 500000;
+	ck_assert_uint_ne(pass_pause_signature(&pauses, &record) & PASS_PAUSE_BIT, 0);
+	record.seq = 9;
+	record.start_ns += 5000; /* before the end of the last: another clock */
+	ck_assert_uint_eq(pass_pause_signature(&pauses, &record) & PASS_PAUSE_BIT, 0);
+}
+END_TEST
+
 START_TEST(breaks_without_end_are_cut_off)
 {
 	begin(10);
@@ -427,6 +507,9 @@ static Suite *suite(void)
 	tcase_add_test(c, each_pass_may_have_a_size_of_its_own);
 	tcase_add_loop_test(c, lost_records_do_not_put_it_out_of_step, 0, 4);
 	tcase_add_test(c, a_recording_may_begin_within_a_pass);
+	tcase_add_loop_test(c, a_pause_before_each_pass_shows_it_where_calls_are_alike, 0, 4);
+	tcase_add_test(c, pauses_that_are_all_alike_show_none);
+	tcase_add_test(c, a_pause_over_lost_records_is_none);
 	tcase_add_test(c, breaks_without_end_are_cut_off);
 	suite_add_tcase(s, c);
 	return s;

@@ -7,6 +7,7 @@
 #include "tools/analyze/driver.h"
 #include "tools/analyze/interrupt.h"
 #include "tools/analyze/merge.h"
+#include "tools/analyze/pass_pause.h"
 
 #define ROWS_BETWEEN_LOOKS 8192u
 /* Calls looked at beforehand for clocks that differ. */
@@ -155,40 +156,96 @@ static struct rank_stream *widest_stream(const struct run *run)
 	return widest;
 }
 
-/* Goes through one rank's calls. The first mark ends it. */
-static int look_for_period(struct run *run, struct rank_stream *stream)
+/* Goes through one rank's calls, by their sizes or by their pauses too. The first mark ends it. */
+static int follow_calls(struct rank_stream *stream, struct period_follower *follower,
+			struct pass_pauses *pauses)
 {
-	struct period_follower follower;
 	int status = rank_stream_start(stream);
 
-	if (status == 0 && stream->head && !stream->head->pass)
-		status = period_follow_init(&follower, &run->arena);
 	while (status == 0 && stream->head && !stream->head->pass) {
-		period_follow_call(&follower, stream->head->seq, pass_signature(stream->head));
-		if (follower.calls % ROWS_BETWEEN_LOOKS == 0 && interrupt_requested())
+		const struct call_record *record = stream->head;
+
+		if (pauses->long_ns) {
+			period_follow_call(follower, record->seq,
+					   pass_pause_signature(pauses, record));
+		} else {
+			pass_pause_note(pauses, record);
+			period_follow_call(follower, record->seq, pass_signature(record));
+		}
+		if (follower->calls % ROWS_BETWEEN_LOOKS == 0 && interrupt_requested())
 			return BELAY_E_ABORTED;
 		status = rank_stream_advance(stream);
 	}
+	if (status == 0 && !stream->head)
+		period_follow_finish(follower);
+	return status;
+}
+
+/* Calls that are all alike may still come in passes with a pause before each. */
+static int look_for_pauses(struct run *run, struct rank_stream *stream,
+			   struct period_follower *follower, struct pass_pauses *pauses)
+{
+	struct pass_rule rule;
+	int status;
+
+	period_follow_restart(follower, PASS_PAUSE_BIT);
+	status = follow_calls(stream, follower, pauses);
+	if (status != 0)
+		return status;
+	pass_rule_from(follower, &rule);
+	if (rule.by != PASS_BY_PERIOD || rule.kind != PERIOD_SIZES)
+		return 0;
+	rule.kind = PERIOD_PAUSES;
+	run->rule = rule;
+	return 0;
+}
+
+static int look_for_period(struct run *run, struct rank_stream *stream)
+{
+	struct period_follower follower;
+	struct pass_pauses pauses = {0};
+	int status;
+
+	pauses.ns = arena_alloc(&run->arena, sizeof(*pauses.ns));
+	if (!pauses.ns)
+		return BELAY_E_NO_MEMORY;
+	status = period_follow_init(&follower, &run->arena);
+	if (status == 0)
+		status = follow_calls(stream, &follower, &pauses);
 	if (status != 0)
 		return status;
 	if (stream->head) {
 		run->rule.by = PASS_BY_MARKS;
-	} else if (stream->records) {
-		period_follow_finish(&follower);
-		pass_rule_from(&follower, &run->rule);
+		return 0;
 	}
-	return 0;
+	pass_rule_from(&follower, &run->rule);
+	if (run->rule.by == PASS_BY_NOTHING && pass_pause_judge(&pauses))
+		status = look_for_pauses(run, stream, &follower, &pauses);
+	return status;
+}
+
+/* Without calls, or where the first has a mark, there is nothing to look for. */
+static int needs_search(struct run *run, struct rank_stream *stream, int *ret_needs)
+{
+	int status = rank_stream_start(stream);
+
+	*ret_needs = status == 0 && stream->head && !stream->head->pass;
+	if (status == 0 && stream->head && stream->head->pass)
+		run->rule.by = PASS_BY_MARKS;
+	return status;
 }
 
 static int find_rule(struct run *run)
 {
 	struct rank_stream *stream = widest_stream(run);
-	int status = 0;
+	int status, needs;
 
-	if (stream) {
+	if (!stream)
+		return 0;
+	status = needs_search(run, stream, &needs);
+	if (status == 0 && needs)
 		status = look_for_period(run, stream);
-		rank_stream_stop(stream);
-	}
+	rank_stream_stop(stream);
 	return status;
 }
 

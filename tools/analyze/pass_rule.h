@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which pass a call belongs to. Marks tell; without marks what repeats does, see period_search.h:
- * each repetition of (count, dtype, op) is a pass. Calls that are all alike show no pass. Pure.
+ * each repetition of (count, dtype, op) is a pass. Calls that are all alike show passes by their
+ * pauses only, see pass_pause.h. Pure.
  */
 #ifndef BELAY_TOOLS_ANALYZE_PASS_RULE_H
 #define BELAY_TOOLS_ANALYZE_PASS_RULE_H

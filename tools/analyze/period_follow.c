@@ -34,6 +34,18 @@ int period_follow_init(struct period_follower *f, struct arena *arena)
 	return 0;
 }
 
+void period_follow_restart(struct period_follower *f, uint64_t first_bits)
+{
+	*f = (struct period_follower){.skip_next = PERIOD_LIST_MAX,
+				      .first_bits = first_bits,
+				      .work = f->work,
+				      .collected = f->collected,
+				      .again = f->again,
+				      .sizes = f->sizes,
+				      .border = f->border,
+				      .stretches = f->stretches};
+}
+
 /* In and out of step --------------------------------------------------------------------------- */
 
 static struct period_stretch *current(struct period_follower *f)
@@ -283,6 +295,26 @@ static size_t align_to_old(const struct period_follower *f, const uint64_t *list
 	return best;
 }
 
+/* The anchor moved on to where the only call stands that is marked as the first of a repetition;
+ * or back, past a few calls that are unlike: of the very first one no pause is known. */
+static size_t align_to_first(const struct period_follower *f, const uint64_t *list,
+			     const struct period *period, size_t anchor)
+{
+	size_t calls = period->calls, marked = 0, at = 0, aligned;
+
+	for (size_t i = 0; i < calls; i++) {
+		if (list[period->from + i] != HOLE && list[period->from + i] & f->first_bits) {
+			marked++;
+			at = period->from + i;
+		}
+	}
+	if (marked != 1)
+		return anchor;
+	aligned = anchor + (at % calls + calls - anchor % calls) % calls;
+	return aligned >= calls && aligned - calls + STREAK_MAX > anchor ? aligned - calls
+									 : aligned;
+}
+
 /* Takes the sizes of one repetition, as cut at `anchor`. */
 static void take_sizes(struct period_follower *f, const uint64_t *list, size_t anchor)
 {
@@ -369,7 +401,9 @@ static int search(struct period_follower *f)
 	anchor = period.from;
 	if (period.kind == PERIOD_SIZES) {
 		anchor = anchor_of(f->collected, &period);
-		if (f->period.kind == PERIOD_SIZES)
+		if (f->first_bits)
+			anchor = align_to_first(f, f->collected, &period, anchor);
+		else if (f->period.kind == PERIOD_SIZES)
 			anchor += align_to_old(f, f->collected, &period, anchor);
 	}
 	f->period = period;

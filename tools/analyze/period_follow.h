@@ -33,6 +33,7 @@ struct period_follower {
 	uint64_t collected_seq; /* of the first */
 	uint64_t skip, skip_next;
 	unsigned searches;
+	uint64_t first_bits;
 	/* The period. */
 	struct period period;
 	uint64_t *sizes; /* PERIOD_SIZES: what is expected */
@@ -61,6 +62,9 @@ struct period_follower {
 
 /* Returns 0 or BELAY_E_NO_MEMORY. Memory is the arena's. */
 int period_follow_init(struct period_follower *follower, struct arena *arena);
+/* Starts anew, in the same memory: with signatures in which these bits, if any, mark the first call
+ * of a repetition. */
+void period_follow_restart(struct period_follower *follower, uint64_t first_bits);
 /* Calls in the order of seq; holes may be between them. */
 void period_follow_call(struct period_follower *follower, uint64_t seq, uint64_t signature);
 /* After the last call. */

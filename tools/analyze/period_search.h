@@ -17,7 +17,8 @@
 enum period_kind {
 	PERIOD_NONE = 0,
 	PERIOD_SIZES, /* the sizes come again in the same order */
-	PERIOD_ALIKE  /* so many calls, or a multiple, are alike; then come others */
+	PERIOD_ALIKE, /* so many calls, or a multiple, are alike; then come others */
+	PERIOD_PAUSES /* sizes and long pauses come again: see pass_pause.h; never found here */
 };
 
 struct period {

@@ -171,11 +171,13 @@ static json_t *breaks_of(const struct pass_rule *rule)
 
 json_t *json_period(const struct pass_rule *rule)
 {
+	static const char *const names[] = {
+		[PERIOD_SIZES] = "sizes", [PERIOD_ALIKE] = "runs", [PERIOD_PAUSES] = "pauses"};
+
 	if (rule->by != PASS_BY_PERIOD)
 		return json_null();
 	return json_pack("{s:o,s:o,s:s,s:f,s:o,s:o}", "calls", json_number(rule->period),
-			 "first_seq", json_number(rule->first_seq), "by",
-			 rule->kind == PERIOD_SIZES ? "sizes" : "runs", "sure",
+			 "first_seq", json_number(rule->first_seq), "by", names[rule->kind], "sure",
 			 pass_rule_sureness(rule), "unlike", json_number(rule->unlike), "breaks",
 			 breaks_of(rule));
 }

@@ -149,6 +149,13 @@ static void print_break(const struct output *output, const struct pass_rule *rul
 		fprintf(output->file, " (again from seq %" PRIu64 " on)", broken.until);
 }
 
+/* Of what repeats: indent, calls, first seq. */
+static const char *const period_words[] = {
+	[PERIOD_SIZES] = "%severy %" PRIu64 " calls the same sizes come again, from seq %" PRIu64,
+	[PERIOD_ALIKE] = "%s%" PRIu64 " calls each are of one size, from seq %" PRIu64,
+	[PERIOD_PAUSES] = "%severy %" PRIu64 " calls a long pause comes again, from seq %" PRIu64,
+};
+
 void text_period(const struct output *output, const char *indent)
 {
 	const struct pass_rule *rule = &output->summary->passes.rule;
@@ -156,11 +163,7 @@ void text_period(const struct output *output, const char *indent)
 
 	if (rule->by != PASS_BY_PERIOD)
 		return;
-	fprintf(output->file,
-		rule->kind == PERIOD_SIZES
-			? "%severy %" PRIu64 " calls the same sizes come again, from seq %" PRIu64
-			: "%s%" PRIu64 " calls each are of one size, from seq %" PRIu64,
-		indent, rule->period, rule->first_seq);
+	fprintf(output->file, period_words[rule->kind], indent, rule->period, rule->first_seq);
 	fprintf(output->file, ": so it is for %.1f %% of the calls\n",
 		100.0 * pass_rule_sureness(rule));
 	if (!breaks)
