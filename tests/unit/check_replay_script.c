@@ -90,6 +90,16 @@ START_TEST(each_rank_computes_from_its_own_end_to_its_own_start)
 }
 END_TEST
 
+START_TEST(what_a_rank_takes_longer_to_stage_is_computing_too)
+{
+	begin();
+	made_row(&row, 1);
+	row.ranks[1].record.staged_ns += 4000;
+	add();
+	(void)end_as("ranks 4\nbegin\n57344 bf16 sum - 0,4000,0,0\nend\n");
+}
+END_TEST
+
 START_TEST(marks_flags_types_and_ops_are_kept)
 {
 	begin();
@@ -164,9 +174,9 @@ START_TEST(a_rank_without_a_log_comes_when_the_others_saw_it)
 		}
 		add();
 	}
-	/* Seen 8 us after the others' start, of which 1 us is the transfer: staged after 7. */
-	script = end_as("ranks 4\nbegin\n57344 bf16 sum - 0,0,0,7000\n"
-			"57344 bf16 sum - 1000,1000,1000,8000\nend\n");
+	/* Seen 8 us after the others' start, of which 1 us is the transfer and 1 us staging. */
+	script = end_as("ranks 4\nbegin\n57344 bf16 sum - 0,0,0,6000\n"
+			"57344 bf16 sum - 1000,1000,1000,7000\nend\n");
 	ck_assert_uint_eq(script->gaps_made, 2);
 }
 END_TEST
@@ -253,6 +263,7 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, each_rank_computes_from_its_own_end_to_its_own_start);
+	tcase_add_test(c, what_a_rank_takes_longer_to_stage_is_computing_too);
 	tcase_add_test(c, marks_flags_types_and_ops_are_kept);
 	tcase_add_test(c, at_full_speed_there_are_no_gaps);
 	tcase_add_test(c, a_missing_record_gets_the_median_of_the_others);

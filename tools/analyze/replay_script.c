@@ -72,16 +72,29 @@ static uint64_t gap_between(uint64_t from_ns, uint64_t to_ns)
 	return gap_ns < GAP_NS_MAX ? gap_ns : GAP_NS_MAX;
 }
 
+/* What every rank takes for staging, and will take again. */
+static uint64_t least_staging(const struct call_row *row)
+{
+	uint64_t least = UINT32_MAX;
+
+	for (uint64_t left = row->ranks; left;) {
+		uint64_t staged_ns = row->records[mask_pop(&left)]->staged_ns;
+
+		least = staged_ns < least ? staged_ns : least;
+	}
+	return least;
+}
+
 /* Of a rank with a record. The first call of all is counted from the first rank's start; after a
  * lost record the others' end stands in. */
 static uint64_t recorded_gap(const struct replay_writer *writer, const struct call_record *record,
-			     uint32_t rank)
+			     uint32_t rank, uint64_t staging_ns)
 {
 	uint64_t from_ns = writer->ended & rank_bit(rank) ? writer->end_ns[rank]
 			   : writer->next_seq		  ? writer->row_end_ns
 							  : writer->began_ns;
 
-	return gap_between(from_ns, record->start_ns);
+	return gap_between(from_ns, record_arrival(record) - staging_ns);
 }
 
 static uint64_t median_of(uint64_t *values, unsigned n)
@@ -99,33 +112,33 @@ static uint64_t median_of(uint64_t *values, unsigned n)
 
 /* Of a rank without one. */
 static uint64_t made_gap(const struct replay_writer *writer, const struct row_facts *facts,
-			 uint32_t rank, uint64_t median)
+			 uint32_t rank, uint64_t median, uint64_t staging_ns)
 {
 	uint64_t from_ns = writer->next_seq ? writer->row_end_ns : writer->began_ns;
 
 	if (facts->last_rank != (int)rank)
 		return median;
-	return gap_between(from_ns, facts->last_arrival_ns);
+	return gap_between(from_ns, facts->last_arrival_ns - staging_ns);
 }
 
 static void find_gaps(const struct replay_scripts *scripts, const struct call_row *row,
 		      const struct row_facts *facts, uint64_t *ret_gaps)
 {
 	const struct replay_writer *writer = scripts->writer;
-	uint64_t known[BELAY_RANKS_MAX], median;
+	uint64_t known[BELAY_RANKS_MAX], median, staging_ns = least_staging(row);
 	unsigned n = 0;
 
 	for (uint64_t left = row->ranks; left;) {
 		uint32_t rank = mask_pop(&left);
 
-		ret_gaps[rank] = recorded_gap(writer, row->records[rank], rank);
+		ret_gaps[rank] = recorded_gap(writer, row->records[rank], rank, staging_ns);
 		known[n++] = ret_gaps[rank];
 	}
 	median = median_of(known, n);
 	for (uint64_t left = mask_of(row->nranks) & ~row->ranks; left;) {
 		uint32_t rank = mask_pop(&left);
 
-		ret_gaps[rank] = made_gap(writer, facts, rank, median);
+		ret_gaps[rank] = made_gap(writer, facts, rank, median, staging_ns);
 	}
 }
 

@@ -2,8 +2,8 @@
 /*
  * A recording as scripts for belay-bench, one for each communicator: the calls in their order, and
  * before each what every rank computed. A rank's gap is the time from the end of its call before to
- * the start of this one, on its own clock; so recorded skew comes back by itself. What is not
- * recorded is mapped, and counted:
+ * the start of this one, on its own clock, and what it took longer to stage than the fastest; so
+ * recorded skew comes back by itself. What is not recorded is mapped, and counted:
  *
  *   a rank's record is missing   its gap is the median of the others'; if the others saw it arrive
  *                                last, what brings it there
