@@ -259,12 +259,19 @@ SYMM_INLINE bool poll(struct block_words &block, const FORM &form, uint32_t phas
 		      struct symm_words (&words)[COUNT], const AT &at, const RANK &rank)
 {
 	for (uint32_t polls = 1;; polls++) {
+		bool waits = header.waits();
 		uint32_t missing = 0;
 
+		/* Not `missing != 0`: ptxas of CUDA 13.0 makes the opposite of it for two packets.
+		 */
 #pragma unroll
-		for (int k = 0; k < COUNT; k++)
-			missing |= form.here(words[k]) ? 0 : 1u << k;
-		if (!__any_sync(~0u, missing != 0 || header.waits()))
+		for (int k = 0; k < COUNT; k++) {
+			bool here = form.here(words[k]);
+
+			waits |= !here;
+			missing |= here ? 0 : 1u << k;
+		}
+		if (!__any_sync(~0u, waits))
 			return true;
 #pragma unroll
 		for (int k = 0; k < COUNT; k++)

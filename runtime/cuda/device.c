@@ -295,7 +295,6 @@ static void plan_launches(struct belay_comm *comm)
 	device->topology = topology_of(comm->control.device, comm->nranks);
 	tuning_launch_table(&comm->tuning, comm->nranks, device->topology, table);
 	table->blocks_max = topology_blocks_max(comm->control.device, comm->nranks);
-	table->bound_threads = device_widest_block(comm);
 	table->programmatic = topology_programmatic(comm->control.device, comm->nranks);
 	device->symm.programmatic = table->programmatic;
 }

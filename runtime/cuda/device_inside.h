@@ -16,10 +16,6 @@ struct device_visit {
 int device_visit_begin(int ordinal, struct device_visit *ret_visit, struct gpu_error *ret_error);
 void device_visit_end(const struct device_visit *visit);
 
-/* Worker threads of the widest block that a turn may have, whatever the topology: what the bound of
- * grids is for. The same on every rank. */
-uint32_t device_widest_block(const struct belay_comm *comm);
-
 /* Gives the regions back: own and mapped ones. */
 void device_unshare(struct device *device);
 

@@ -31,43 +31,18 @@ static void look_at_peer(struct device *device, struct control_facts *own,
 	own->peer_nvlink |= (uint64_t)nvlink << rank;
 }
 
-/* Worker threads of the widest block that a turn may have. How the devices are joined is not agreed
- * yet, so every table counts. */
-uint32_t device_widest_block(const struct belay_comm *comm)
-{
-	struct launch_table table;
-	uint32_t threads = 32;
-
-	for (int topology = 0; topology < LAUNCH_TOPOLOGIES; topology++) {
-		tuning_launch_table(&comm->tuning, comm->nranks, (enum launch_topology)topology,
-				    &table);
-		for (uint32_t i = 0; i < table.nrows; i++)
-			if (table.row[i].threads > threads)
-				threads = table.row[i].threads;
-	}
-	return threads;
-}
-
 /* Ranks that share a device run at the same time, each with one call, and leave room for a rescue.
  * A rank that is alone has room for a second communicator, or for the call behind (programmatic
  * launch). */
-static int bound_grid(const struct belay_comm *comm, struct gpu_error *ret_error)
+static void bound_grid(const struct belay_comm *comm)
 {
 	struct control_facts *own = &comm->control.device[comm->rank].facts;
 	uint32_t sharing = comm->device->sharing;
-	int per_sm = 1;
-	int code = symm_kernels_blocks_per_sm(device_widest_block(comm), &per_sm);
 
-	if (code) {
-		gpu_launch_error(code, "symm_kernels_blocks_per_sm", ret_error);
-		return -1;
-	}
-	own->blocks_max = launch_blocks_max(own->multiprocessors, (uint32_t)per_sm, sharing,
-					    sharing > 1 ? 1 : 2);
-	return 0;
+	own->blocks_max = launch_blocks_max(own->multiprocessors, sharing, sharing > 1 ? 1 : 2);
 }
 
-static int look_at_peers(struct belay_comm *comm, struct gpu_error *ret_error)
+static void look_at_peers(struct belay_comm *comm)
 {
 	struct control_device *devices = comm->control.device;
 	struct device *device = comm->device;
@@ -76,7 +51,7 @@ static int look_at_peers(struct belay_comm *comm, struct gpu_error *ret_error)
 	for (unsigned r = 0; r < comm->nranks; r++)
 		if (r != comm->rank)
 			look_at_peer(device, &devices[comm->rank].facts, &devices[r].facts, r);
-	return bound_grid(comm, ret_error);
+	bound_grid(comm);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
@@ -236,8 +211,8 @@ static int make_ready(struct belay_comm *comm)
 	struct device *device = comm->device;
 	struct gpu_error error = {.call = ""};
 
-	if (look_at_peers(comm, &error) || (!device->shared && take_private(comm, &error)) ||
-	    init_memory(comm, &error))
+	look_at_peers(comm);
+	if ((!device->shared && take_private(comm, &error)) || init_memory(comm, &error))
 		return device_cause(comm, "preparing device memory", &error);
 	device->ready = true;
 	return 0;

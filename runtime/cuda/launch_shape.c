@@ -8,7 +8,6 @@
 #define WIRE_DATA_BYTES	  16u /* of a packet on the full wire */
 #define THREADS_MAX	  512u
 #define WARP		  32u
-#define SERVICE_THREADS	  64u /* of a block, besides the workers */
 
 /* ---- the built-in table: docs/path-choice.md has the measurements
  * -------------------------------- */
@@ -28,29 +27,30 @@ static const struct builtin_row {
 	/* clang-format off */
 	/* topology         ranks    up to     float    other  blocks threads */
 	{ TOPOLOGY_ONE_DEVICE, 1, { KB(32),   PACKETS, PACKETS,  16, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 1, { KB(80),   PACKETS, PACKETS,  32, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 1, { KB(160),  WIRE,    PACKETS,  64, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 1, { KB(384),  WIRE,    PACKETS, 128, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 1, { KB(2048), WIRE,    PULL,     64, 256 } },
-	{ TOPOLOGY_ONE_DEVICE, 1, { ANY_SIZE, TWOSHOT, PULL,     64, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(80),   PACKETS, PACKETS,  32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(160),  WIRE,    PACKETS,  32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(384),  WIRE,    PACKETS,  64, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { KB(2048), WIRE,    PULL,     64, 512 } },
+	{ TOPOLOGY_ONE_DEVICE, 1, { ANY_SIZE, TWOSHOT, PULL,     64, 512 } },
 	{ TOPOLOGY_ONE_DEVICE, 3, { KB(32),   PACKETS, PACKETS,  16, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 3, { KB(80),   PACKETS, PACKETS,  32, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 3, { KB(160),  WIRE,    PACKETS,  64, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 3, { KB(384),  TWOSHOT, PULL,     32, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 3, { KB(1536), TWOSHOT, PULL,     32, 256 } },
-	{ TOPOLOGY_ONE_DEVICE, 3, { ANY_SIZE, PULL,    PULL,     64, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(80),   PACKETS, PACKETS,  32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(160),  WIRE,    PACKETS,  32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(384),  WIRE,    PULL,     32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { KB(1536), TWOSHOT, PULL,     32, 512 } },
+	{ TOPOLOGY_ONE_DEVICE, 3, { ANY_SIZE, PULL,    PULL,     32, 512 } },
 	{ TOPOLOGY_ONE_DEVICE, 5, { KB(32),   PACKETS, PACKETS,  16, 128 } },
 	{ TOPOLOGY_ONE_DEVICE, 5, { KB(80),   WIRE,    PACKETS,  16, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { KB(160),  TWOSHOT, PULL,     12, 128 } },
 	{ TOPOLOGY_ONE_DEVICE, 5, { KB(384),  TWOSHOT, PULL,     16, 128 } },
-	{ TOPOLOGY_ONE_DEVICE, 5, { KB(768),  TWOSHOT, PULL,     16, 256 } },
-	{ TOPOLOGY_ONE_DEVICE, 5, { ANY_SIZE, PULL,    PULL,     32, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { KB(1536), TWOSHOT, PULL,     16, 256 } },
+	{ TOPOLOGY_ONE_DEVICE, 5, { ANY_SIZE, PULL,    PULL,     16, 512 } },
 
-	{ TOPOLOGY_NVLINK,     1, { KB(16),   PACKETS, PACKETS,   8, 256 } },
-	{ TOPOLOGY_NVLINK,     1, { KB(32),   PACKETS, PACKETS,  16, 256 } },
-	{ TOPOLOGY_NVLINK,     1, { KB(128),  WIRE,    PACKETS,  32, 256 } },
-	{ TOPOLOGY_NVLINK,     1, { KB(256),  WIRE,    PULL,     64, 256 } },
-	{ TOPOLOGY_NVLINK,     1, { KB(1024), WIRE,    PULL,    132, 256 } },
-	{ TOPOLOGY_NVLINK,     1, { ANY_SIZE, TWOSHOT, PULL,    132, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(32),   PACKETS, PACKETS,  16, 128 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(80),   WIRE,    PACKETS,  32, 128 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(160),  WIRE,    PACKETS,  64, 128 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(384),  WIRE,    PULL,     64, 256 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(2048), WIRE,    PULL,     64, 512 } },
+	{ TOPOLOGY_NVLINK,     1, { ANY_SIZE, TWOSHOT, PULL,     64, 512 } },
 	{ TOPOLOGY_NVLINK,     3, { KB(32),   PACKETS, PACKETS,  16, 256 } },
 	{ TOPOLOGY_NVLINK,     3, { KB(256),  WIRE,    PULL,     64, 256 } },
 	{ TOPOLOGY_NVLINK,     3, { ANY_SIZE, TWOSHOT, PULL,    132, 256 } },
@@ -166,17 +166,6 @@ static uint64_t blocks_with_work(uint8_t algorithm, uint64_t bytes, uint32_t thr
 	return divide_up(divide_up(bytes, packet), threads);
 }
 
-/* The bound is for blocks of bound_threads workers; of narrower ones more fit, by their threads. */
-static uint32_t blocks_resident(const struct launch_table *table, uint32_t threads)
-{
-	uint64_t blocks = table->blocks_max;
-
-	if (table->bound_threads > threads)
-		blocks = blocks * (table->bound_threads + SERVICE_THREADS) /
-			 (threads + SERVICE_THREADS);
-	return clamp(blocks, 1, SYMM_BLOCKS_MAX);
-}
-
 struct launch_shape launch_shape_of(const struct launch_table *table,
 				    const struct symm_layout *layout, uint32_t nranks,
 				    uint64_t bytes, uint8_t dtype)
@@ -191,24 +180,25 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 		blocks = row->blocks;
 	return (struct launch_shape){
 		.algorithm = algorithm,
-		.blocks = (uint16_t)clamp(blocks, 1, blocks_resident(table, threads)),
+		.blocks = (uint16_t)clamp(blocks, 1, clamp(table->blocks_max, 1, SYMM_BLOCKS_MAX)),
 		.threads = (uint16_t)threads,
 	};
 }
 
-/* What a rescue has to start, NCCL's gather and the sum, and kernels of others need room beside
- * calls that wait: an eighth of a device of one's own. Of a shared one half is left free: eight
- * ranks that filled seven eighths of an H200 by this count were seen to wait for each other for
- * ever. */
-uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t blocks_per_sm, uint32_t sharing,
-			   uint32_t depth)
+/*
+ * So many blocks in all that even with each on a multiprocessor of its own some of these are empty,
+ * whatever the blocks' sizes. A bound by occupancy is not enough: narrow blocks of one turn, dealt
+ * out over all multiprocessors, keep the wide blocks of the next turn out, and ranks wait for each
+ * other for ever (eight ranks were seen to, with seven eighths of an H200 filled by that count).
+ * Nor would NCCL's kernels, which take a whole multiprocessor a block, start beside them.
+ *
+ * Empty: for a rescue two for each rank that shares the device; a sixteenth of one's own.
+ */
+uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t sharing, uint32_t depth)
 {
-	uint32_t part = sharing > 1 ? 2 : 8;
-	uint32_t kept = multiprocessors / part ? multiprocessors / part : 1;
-	uint64_t resident = multiprocessors > kept
-				    ? (uint64_t)(multiprocessors - kept) * blocks_per_sm
-				    : blocks_per_sm;
-	uint64_t kernels = (uint64_t)(sharing ? sharing : 1) * (depth ? depth : 1);
+	uint32_t kept = sharing > 1 ? 2 * sharing : multiprocessors / 16;
+	uint32_t resident = multiprocessors > kept ? multiprocessors - kept : 1;
+	uint32_t kernels = (sharing ? sharing : 1) * (depth ? depth : 1);
 
 	return clamp(resident / kernels, 1, SYMM_BLOCKS_MAX);
 }

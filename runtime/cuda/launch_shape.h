@@ -33,10 +33,8 @@ struct launch_row {
 struct launch_table {
 	uint32_t nrows;
 	struct launch_row row[LAUNCH_ROWS_MAX];
-	uint32_t blocks_max; /* agreed: the least of all ranks' residency bounds, for blocks of ...
-			      */
-	uint32_t bound_threads; /* ... so many workers; 0: of any */
-	bool programmatic; /* programmatic dependent launch: each rank has a device of its own */
+	uint32_t blocks_max; /* agreed: the least of all ranks' residency bounds */
+	bool programmatic;   /* programmatic dependent launch: each rank has a device of its own */
 };
 
 struct launch_shape {
@@ -58,8 +56,7 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 /* Largest grid so that `sharing` ranks' calls, each in `depth` kernels at once (2 with programmatic
  * launch and for a second communicator), fit on the device together with room for a rescue. At
  * least 1. */
-uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t blocks_per_sm, uint32_t sharing,
-			   uint32_t depth);
+uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t sharing, uint32_t depth);
 
 /* Names in tuning files and reports: "oneshot-packets", "one_device"; static; "unknown". */
 const char *launch_algorithm_name(enum symm_algorithm algorithm);

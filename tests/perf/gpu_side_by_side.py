@@ -26,7 +26,8 @@ MEAN_FROM, MEAN_TO = 14 * 1024, 256 * 1024
 
 
 def devices():
-    return len(glob.glob("/dev/nvidia[0-9]*"))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return len(visible.split(",")) if visible else len(glob.glob("/dev/nvidia[0-9]*"))
 
 
 @contextlib.contextmanager

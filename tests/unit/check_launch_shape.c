@@ -94,13 +94,6 @@ START_TEST(no_grid_is_larger_than_what_fits_beside_the_others)
 	ck_assert_uint_eq(launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).blocks, 5);
 	table.blocks_max = 0;
 	ck_assert_uint_eq(launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).blocks, 1);
-	/* A bound for 512 workers and the 64 that serve them: of 128 and 64 three times as many. */
-	table.blocks_max = 5;
-	table.bound_threads = 512;
-	table.row[1].threads = 128;
-	ck_assert_uint_eq(launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).blocks, 15);
-	table.row[1].threads = 512;
-	ck_assert_uint_eq(launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).blocks, 5);
 	table.blocks_max = 1000;
 	table.row[1].blocks = 1000;
 	ck_assert_uint_eq(launch_shape_of(&table, &roomy, 2, KB(2048), BELAY_F32).blocks,
@@ -171,15 +164,15 @@ END_TEST
 
 START_TEST(all_ranks_calls_fit_on_the_device_together)
 {
-	/* 132 multiprocessors, 3 blocks on each; 16 left free on one's own, half on a shared one.
-	 */
-	ck_assert_uint_eq(launch_blocks_max(132, 3, 1, 1), SYMM_BLOCKS_MAX);
-	ck_assert_uint_eq(launch_blocks_max(132, 3, 1, 2), 174);
-	ck_assert_uint_eq(launch_blocks_max(132, 3, 2, 1), 99);
-	ck_assert_uint_eq(launch_blocks_max(132, 3, 8, 1), 24);
-	ck_assert_uint_eq(launch_blocks_max(132, 3, 16, 2), 6);
-	ck_assert_uint_eq(launch_blocks_max(1, 1, 16, 2), 1);
-	ck_assert_uint_eq(launch_blocks_max(0, 0, 0, 0), 1);
+	/* 132 multiprocessors: 8 stay empty on one's own, two for each rank on a shared one. */
+	ck_assert_uint_eq(launch_blocks_max(132, 1, 1), 124);
+	ck_assert_uint_eq(launch_blocks_max(132, 1, 2), 62);
+	ck_assert_uint_eq(launch_blocks_max(132, 2, 1), 64);
+	ck_assert_uint_eq(launch_blocks_max(132, 8, 1), 14);
+	ck_assert_uint_eq(launch_blocks_max(132, 16, 2), 3);
+	ck_assert_uint_eq(launch_blocks_max(1, 16, 2), 1);
+	ck_assert_uint_eq(launch_blocks_max(0, 0, 0), 1);
+	ck_assert_uint_eq(launch_blocks_max(10000, 1, 1), SYMM_BLOCKS_MAX);
 }
 END_TEST
 
