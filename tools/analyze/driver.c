@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/analyze/clocks.h"
 #include "tools/analyze/driver.h"
@@ -78,6 +79,9 @@ static void show_progress(const struct run *run)
 {
 	uint64_t done = 0, all = 0;
 
+	/* Rows that run over the screen are progress enough. */
+	if (run->output->rows && isatty(fileno(run->output->file)))
+		return;
 	for (size_t i = 0; i < run->inputs->files.count; i++) {
 		const struct input_file *file = ((struct input_file **)run->inputs->files.items)[i];
 
