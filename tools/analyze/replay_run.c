@@ -366,7 +366,7 @@ static int pair_up(const struct replay *replay, struct vector *pairs)
 static void print_count(FILE *file, uint64_t n, const char *what)
 {
 	if (n)
-		fprintf(file, "  %" PRIu64 " %s\n", n, what);
+		fprintf(file, "  %s: %" PRIu64 "\n", what, n);
 }
 
 /* What is not as it was recorded. */
@@ -378,15 +378,15 @@ static void print_script(const struct output *output, const struct replay_script
 	text_bold(output);
 	fprintf(file,
 		"replayed communicator %s: %" PRIu32 " ranks, %" PRIu64 " calls, %" PRIu64
-		" passes\n",
-		script->id, script->nranks, script->calls, script->passes);
+		" pass%s\n",
+		script->id, script->nranks, script->calls, script->passes,
+		script->passes == 1 ? "" : "es");
 	text_plain(output);
-	print_count(file, script->left_out, "calls that no rank recorded are left out");
-	print_count(file, script->gaps_made,
-		    "records of ranks are missing: their times are made from the others'");
-	print_count(file, script->rescued, "calls that were rescued are made as ordinary ones");
-	print_count(file, script->from_graphs, "calls from graphs are made one by one");
-	print_count(file, script->pauses_shortened, "pauses of all ranks are shortened to 10 s");
+	print_count(file, script->left_out, "calls that no rank recorded, left out");
+	print_count(file, script->gaps_made, "records missing, their times made from the others'");
+	print_count(file, script->rescued, "rescued calls, made as ordinary ones");
+	print_count(file, script->from_graphs, "calls from graphs, made one by one");
+	print_count(file, script->pauses_shortened, "pauses of all ranks, shortened to 10 s");
 	if (script->failed_seq)
 		fprintf(file, "  it ends before seq %" PRIu64 ", which failed\n",
 			script->failed_seq);
