@@ -114,6 +114,13 @@ no_cuda()
 	ends 77 "$analyze" replay --backend=cuda "$tap_dir/straggler" && grep -q 'backend cuda' "$tap_dir/err" && [ ! -s "$tap_dir/out" ]
 }
 tap_is "a backend that is not on this machine: status 77, in words" no_cuda
+alone()
+{
+	mkdir "$tap_dir/alone" && cp "$analyze" "$tap_dir/alone/" || return 1
+	ends 77 env PATH="$tap_dir/alone" "$tap_dir/alone/trace-analyze" replay --backend=host "$tap_dir/straggler" &&
+		[ "$(wc -l <"$tap_dir/err")" = 1 ] && grep -q 'cannot run belay-bench' "$tap_dir/err"
+}
+tap_is "without belay-bench there is no replay: status 77, in words" alone
 tap_is "a path that is none is refused" ends 2 "$analyze" replay --backend=host --paths=carrier-pigeon "$tap_dir/straggler"
 tap_is "a backend that is none is refused" refuses '--backend takes' "$analyze" replay --backend=tpu "$tap_dir/straggler"
 tap_is "a speed that is none is refused" refuses '--speed takes' "$analyze" replay --speed=slow "$tap_dir/straggler"

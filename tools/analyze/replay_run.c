@@ -24,7 +24,9 @@
 #include "tools/analyze/replay_script.h"
 
 /* How often a run is looked at. */
-#define LOOK_NS 50000000
+#define BENCH_NOT_RUN	    127 /* of the process that should have become belay-bench */
+#define NOT_ON_THIS_MACHINE 77	/* as belay-bench says of a backend */
+#define LOOK_NS		    50000000
 /* A deadlock of the replay ends in a verdict so soon, unless the recording knows longer calls. */
 #define GIVE_UP_MS UINT64_C(30000)
 
@@ -225,7 +227,7 @@ static void set_deadlines(const struct replay_script *script)
 	(void)snprintf(text, sizeof(text), "%" PRIu64,
 		       longest_ms > GIVE_UP_MS ? longest_ms : GIVE_UP_MS);
 	if (setenv("BELAY_WARMUP_GIVE_UP_MS", text, 0) || setenv("BELAY_GIVE_UP_MS", text, 0))
-		_exit(127);
+		_exit(BENCH_NOT_RUN);
 }
 
 static _Noreturn void become_bench(const struct replay *replay, const struct replay_script *script,
@@ -250,9 +252,9 @@ static _Noreturn void become_bench(const struct replay *replay, const struct rep
 	/* It ends its ranks before itself. */
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent || null < 0 ||
 	    dup2(null, STDOUT_FILENO) < 0)
-		_exit(127);
+		_exit(BENCH_NOT_RUN);
 	(void)execvp(program, arguments);
-	_exit(127);
+	_exit(BENCH_NOT_RUN);
 }
 
 /* Returns as waitpid() tells it; -1: a signal asked for the end. */
@@ -289,9 +291,11 @@ static int run_bench(const struct replay *replay, const struct replay_script *sc
 	if (wait_status < 0)
 		return BELAY_E_ABORTED;
 	*ret_exit = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 1;
-	if (*ret_exit == 127)
+	if (*ret_exit == BENCH_NOT_RUN) {
 		command_error("cannot run belay-bench: it is neither beside this program nor in "
 			      "PATH");
+		*ret_exit = NOT_ON_THIS_MACHINE;
+	}
 	return 0;
 }
 
