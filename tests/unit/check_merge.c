@@ -75,6 +75,36 @@ START_TEST(a_part_within_another_fills_its_hole)
 }
 END_TEST
 
+START_TEST(a_hole_inside_a_part_is_filled_by_one_that_begins_there)
+{
+	static union made_record gap[12]; /* 1 .. 10, 17, 18 */
+
+	for (uint64_t i = 0; i < 12; i++)
+		made_record(&gap[i], i < 10 ? i + 1 : i + 7);
+	add_part(0, 1, 12);
+	made[0].records = gap;
+	add_part(0, 11, 16);
+	ck_assert_uint_eq(drain(&streams[0]), 18);
+	ck_assert_uint_eq(streams[0].holes, 0);
+}
+END_TEST
+
+START_TEST(a_part_is_closed_at_its_end)
+{
+	add_part(0, 1, 10);
+	add_part(0, 11, 20);
+	ck_assert_int_eq(rank_stream_start(&streams[0]), 0);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(rank_stream_advance(&streams[0]), 0);
+	ck_assert_uint_eq(streams[0].head->seq, 11);
+	ck_assert_int_eq(made[0].closed, 1);
+	ck_assert_int_eq(made[1].closed, 0);
+	rank_stream_stop(&streams[0]);
+	ck_assert_int_eq(made[0].closed, 1);
+	ck_assert_int_eq(made[1].closed, 1);
+}
+END_TEST
+
 START_TEST(a_hole_is_counted_exactly)
 {
 	add_part(0, 1, 10);
@@ -187,6 +217,8 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(c, setup, NULL);
 	tcase_add_test(c, parts_that_overlap_give_each_call_once);
 	tcase_add_test(c, a_part_within_another_fills_its_hole);
+	tcase_add_test(c, a_hole_inside_a_part_is_filled_by_one_that_begins_there);
+	tcase_add_test(c, a_part_is_closed_at_its_end);
 	tcase_add_test(c, a_hole_is_counted_exactly);
 	tcase_add_test(c, a_later_part_is_opened_only_when_its_turn_comes);
 	tcase_add_test(c, a_stream_can_be_read_again);
