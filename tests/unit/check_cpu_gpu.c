@@ -316,7 +316,9 @@ static void rescue(const struct symm_launch *call, uint64_t turn)
 	const void *sources[RANKS_MAX];
 
 	for (int r = 0; r < group.nranks; r++) {
-		AWAIT(all_say(&group.rank[r], turn, call->blocks, SYMM_BLOCK_STAGED));
+		/* A parked turn says so by its step word. */
+		AWAIT(look(&group.rank[r].steps[0]) >= turn ||
+		      all_say(&group.rank[r], turn, call->blocks, SYMM_BLOCK_STAGED));
 		order(&group.rank[r].comm.state->mode.dirty[turn & 1], turn);
 		sources[r] = group.regions + (size_t)r * group.layout.stride +
 			     group.layout.retained + (turn & 1) * group.layout.symm_bytes;
