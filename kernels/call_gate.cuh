@@ -139,7 +139,8 @@ SYMM_INLINE struct gate_view gate_look(const struct symm_call &call, struct bloc
 
 	if (!view.verified)
 		view.verified = let_through(call, block, facts, pull, lane);
-	ended = lane_id() < call.warps ? block.ended[lane_id()] : ENDED_FINISHED;
+	ended = lane_id() < call.warps ? (uint32_t)block.ended[lane_id()]
+				       : (uint32_t)ENDED_FINISHED;
 	view.finished = __all_sync(~0u, ended == ENDED_FINISHED);
 	view.stopped = __all_sync(~0u, ended != ENDED_NOT);
 	return view;

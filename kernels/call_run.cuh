@@ -30,7 +30,7 @@ SYMM_INLINE void worker_ended(const struct symm_call &call, struct block_words &
 		fence_block();
 	__syncwarp();
 	if (lane_id() == 0)
-		block.ended[warp] = finished ? ENDED_FINISHED : ENDED_LEFT;
+		block.ended[warp] = (uint32_t)(finished ? ENDED_FINISHED : ENDED_LEFT);
 	digest = warp_digest(digest);
 	if (lane_id() == 0)
 		store_part(call.state, turn, blockIdx.x, warp, digest);
@@ -123,7 +123,7 @@ SYMM_INLINE void gate_enter(const struct symm_call &call, struct block_words &bl
 {
 	if (lane_id() == 0) {
 		(struct turn_facts &)block = facts;
-		block.algorithm = facts.how & TURN_DIRTY ? RECORDED_PULL : call.algorithm;
+		block.algorithm = facts.how & TURN_DIRTY ? (uint32_t)RECORDED_PULL : call.algorithm;
 		if (call.nfaults != 0)
 			fault_find(call, block);
 	}

@@ -29,7 +29,7 @@
  *     the warp left, behind a fence of the     hint (P2); or fences the system, then posts
  *     block after its last stores              ABANDONED (R2)
  *
- * All of them are volatile: relaxed, with the fence or barrier named here where they order more
+ * All of them are of struct shared_word: relaxed, with the fence or barrier named here where they order more
  * than themselves.
  *
  * Ordering contract [KERNELS]: lines, mode, counters, slots and retained inputs of turn t are seen
@@ -106,6 +106,33 @@ struct turn_facts {
 	uint32_t open, hasty;
 };
 
+/*
+ * A word in shared memory that one warp writes and others poll. Relaxed: a volatile access, a load
+ * or store of 4 bytes as it stands. SYMM_RACECHECK: an atomic one instead, so that
+ * compute-sanitizer's racecheck takes it for what it is and finds the accesses that no contract
+ * covers (tests/gpu/run.sh).
+ */
+struct shared_word {
+	uint32_t value;
+
+	__device__ __forceinline__ operator uint32_t() const
+	{
+#ifdef SYMM_RACECHECK
+		return atomicAdd(const_cast<uint32_t *>(&value), 0u);
+#else
+		return *(const volatile uint32_t *)&value;
+#endif
+	}
+	__device__ __forceinline__ void operator=(uint32_t word)
+	{
+#ifdef SYMM_RACECHECK
+		(void)atomicExch(&value, word);
+#else
+		*(volatile uint32_t *)&value = word;
+#endif
+	}
+};
+
 /* What a block shares: the facts for whoever has no room for them, written by the gate before
  * barrier 0 and constant after, and words that move. */
 struct block_words : turn_facts {
@@ -115,23 +142,23 @@ struct block_words : turn_facts {
 	uint64_t fault_ns[SYMM_AT_REDUCE + 1];
 
 	/* Gate to workers. */
-	volatile uint32_t verified, leave;
+	struct shared_word verified, leave;
 	/* Workers to the gate: ranks that one has been polling for long, by phase; taken away by
 	 * the gate. atomicOr, atomicExch. */
 	uint32_t polled[PHASE_RESULTS + 1];
 	/* By worker warp: enum ended. */
-	volatile uint32_t ended[CALL_WARPS_MAX];
+	struct shared_word ended[CALL_WARPS_MAX];
 	/* Clerk to gate: ticks after start, for the record; how far the block has come (P1), a hint
 	 * like what is posted of it: SYMM_BLOCK_PUSHED, _RESULTS, 0 before. */
-	volatile uint32_t staged_ticks, step;
+	struct shared_word staged_ticks, step;
 	/* Clerk to gate: every other thread of the block has read its line. */
-	volatile uint32_t entered;
+	struct shared_word entered;
 	/* The gate's own, here so that they need no stack where it gets stuck: ticks after start at
 	 * which a rank's header was seen, ARRIVAL_NONE before; ranks not there at the soft
 	 * deadline; the algorithm that was carried out. */
-	volatile uint32_t arrival[SYMM_RANKS_MAX];
-	volatile uint32_t missing;
-	volatile uint32_t algorithm;
+	struct shared_word arrival[SYMM_RANKS_MAX];
+	struct shared_word missing;
+	struct shared_word algorithm;
 };
 
 /* What is unlike other turns, by bit. */

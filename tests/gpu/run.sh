@@ -3,6 +3,7 @@
 # The tests on GPUs, in sets: see docs/testing.md. TAP on stdout, with a table of all parts and their times at the end.
 #
 #   tests/gpu/run.sh [--set SET]... [--build DIR] [--json FILE] [--ranks "2 4 8"] [--long] [--seconds N]
+#                    [--racecheck-build DIR]
 #
 #   kernels    the kernels by themselves
 #   kills      without MPS: ranks that are killed, stopped, or lose their context
@@ -13,7 +14,8 @@
 #   all        all of them; the default is kills, mps, threads
 #
 # --long: soaks of 100,000 calls, and kills at each step in each position. --seconds: each set ends within so many; what it did not come to is
-# skipped. The table is printed when the script is interrupted, too. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
+# skipped. --racecheck-build: for racecheck, built with NVCCFLAGS='-O3 -DSYMM_RACECHECK', which makes atomics of the words
+# in shared memory that kernels poll; racecheck takes them for races otherwise. The table is printed when the script is interrupted, too. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
 set -u
 
 build=${top_builddir:-.}
@@ -22,10 +24,11 @@ sets=
 rank_list="2 4 8"
 long=${BELAY_TESTS_LONG:-0}
 seconds=
+racecheck_build=
 
 usage()
 {
-	sed -n '5,17s/^# *//p' "$0" >&2
+	sed -n '5,20s/^# *//p' "$0" >&2
 	exit 2
 }
 
@@ -38,6 +41,7 @@ while [ $# -gt 0 ]; do
 	--ranks) [ $# -ge 2 ] || usage; rank_list=$2; shift ;;
 	--long) long=1 ;;
 	--seconds) [ $# -ge 2 ] || usage; seconds=$2; shift ;;
+	--racecheck-build) [ $# -ge 2 ] || usage; racecheck_build=$2; shift ;;
 	*) usage ;;
 	esac
 	shift
@@ -482,11 +486,16 @@ set_sanitizer()
 	BELAY_LATE_MS=5000
 	export BELAY_LATE_MS
 	for tool in memcheck racecheck synccheck; do
+		checked=$bench
+		if [ $tool = racecheck ]; then
+			[ -n "$racecheck_build" ] || { skip "racecheck" "no build for it: --racecheck-build"; continue; }
+			checked=$racecheck_build/belay-bench
+		fi
 		checks "$tool finds nothing in calls of all algorithms" 180 0 'right$' \
-			compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 "$bench" --backend cuda --ranks 2 \
+			compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 "$checked" --backend cuda --ranks 2 \
 			--sizes 14,4096,64K,256K,1M --iters 2 --warmup 1 --paths symm
 		checks "$tool finds nothing in types that go in packets and pull" 180 0 'right$' \
-			compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 "$bench" --backend cuda --ranks 2 --dtype i64 \
+			compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 "$checked" --backend cuda --ranks 2 --dtype i64 \
 			--sizes 8,4096,256K,1M --iters 2 --warmup 1 --paths symm
 	done
 	unset BELAY_LATE_MS
