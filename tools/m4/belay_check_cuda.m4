@@ -41,20 +41,30 @@ AC_DEFUN([BELAY_CHECK_CUDA], [
   AC_SUBST([CUDA_LIBS])
 ])
 
-# BELAY_CUDA_ARCH makes NVCC_GENCODE and cuda_arch of those wanted: machine code for each, and the newest one's PTX for
-# GPUs to come. Those that are asked for by name are not filtered.
+# BELAY_CUDA_ARCH makes NVCC_GENCODE and cuda_arch of those wanted: machine code for each, and PTX for other GPUs. Those
+# that are asked for by name are not filtered. The kernels' source says the same for all from 90 on, and for all below:
+# the first one's PTX is assembled for the others too, which saves the front end's time, and lets the PTX that is kept
+# be made into code for as many GPUs as can be.
 AC_DEFUN([BELAY_CUDA_ARCH], [
   cuda_arch=
   NVCC_GENCODE=
+  belay_ptx_old=
+  belay_ptx_new=
   belay_known=`"$NVCC" --list-gpu-arch 2>/dev/null`
   AS_IF([test "x$with_cuda_arch" = xauto], [belay_wanted="80 90 120"],
     [belay_wanted=`AS_ECHO(["$with_cuda_arch"]) | tr ',' ' '`])
   for belay_arch in $belay_wanted; do
     AS_IF([test "x$with_cuda_arch" != xauto || AS_ECHO(["$belay_known"]) | grep -qx "compute_$belay_arch"], [
+      AS_CASE([$belay_arch],
+        [*@<:@!0-9@:>@*], [belay_ptx=$belay_arch], dnl 90a and the like serve themselves only
+        [@<:@1-8@:>@@<:@0-9@:>@], [belay_ptx=${belay_ptx_old:=$belay_arch}],
+        [belay_ptx=${belay_ptx_new:=$belay_arch}])
+      AS_CASE([$belay_arch], [*@<:@!0-9@:>@*], [],
+        [AS_IF([test "$belay_arch" -lt "$belay_ptx"], [belay_ptx=$belay_arch])])
       cuda_arch="$cuda_arch${cuda_arch:+ }$belay_arch"
-      NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$belay_arch,code=sm_$belay_arch"])
+      NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$belay_ptx,code=sm_$belay_arch"])
   done
-  NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_${cuda_arch##* },code=compute_${cuda_arch##* }"
+  NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$belay_ptx,code=compute_$belay_ptx"
 ])
 
 # nvcc needs a C++ compiler that it likes, and knows the architectures, or not: seen by a trial only.
