@@ -41,27 +41,32 @@ static void take(struct belay_comm *comm, uint64_t word)
 				 });
 }
 
-/* Rank 0: from the turn after this call. Nothing is announced while an announced switch is still
- * ahead. */
-static void announce(struct belay_comm *comm, const struct call *call, uint64_t *word)
+/*
+ * Rank 0: from the turn after this call. Not while an announced switch is still ahead, nor in the
+ * call that takes it: ranks that have not begun that call yet are still to read the word. In the
+ * call after that all have: rank 0 is done with a turn of it, so all have staged that.
+ */
+static void announce(struct belay_comm *comm, const struct call *call)
 {
 	uint32_t wanted = atomic_load_explicit(&comm->path_wanted, memory_order_acquire);
 	uint64_t turns = call_turns(call->count * call->element_bytes, comm->turn_bytes);
+	uint64_t word;
 
-	if (!wanted || *word != comm->switch_seen)
+	if (!wanted)
 		return;
-	*word = path_switch_pack(comm->turn + turns + 1, (enum belay_path)wanted);
+	word = path_switch_pack(comm->turn + turns + 1, (enum belay_path)wanted);
 	/* Release, though `staged` would do: a rank that sees the word sees the decision's
 	 * reasons. */
-	atomic_store_explicit(&comm->control.head->path_switch, *word, memory_order_release);
+	atomic_store_explicit(&comm->control.head->path_switch, word, memory_order_release);
 	atomic_store_explicit(&comm->path_wanted, 0, memory_order_relaxed);
 }
 
 void path_switch_take(struct belay_comm *comm, const struct call *call, uint64_t word)
 {
-	if (word != comm->switch_seen && comm->turn + 1 >= word >> 8)
+	if (word == comm->switch_seen)
+		announce(comm, call);
+	else if (comm->turn + 1 >= word >> 8)
 		take(comm, word);
-	announce(comm, call, &word);
 }
 
 /* ---- probes: watchers ------------------------------------------------------------------------ */
