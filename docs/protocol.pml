@@ -1,222 +1,511 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* belay: staging, push, late/lost, rescue, two-step verdict, pass commit. 3 ranks, seq 1..3,
- * passes [1..2] and [3]. Default build = the protocol as AMENDED; -D switches undo one rule each:
- *   ASWRITTEN  proposal counts as verdict as soon as it is published; only the proposer withdraws it
- *   NOREREAD   proposal decided without re-reading done words
- *   NOWITHDRAW re-read done, but never withdrawn
- *   NOHELP     only the proposer does step two (its death leaves PROPOSED for ever)
- *   COMMITANY  a commit fails on any verdict, also one above the pass's last seq
- *   OWNSEQ     proposal names the proposer's own stuck seq, not 1 + min(done)
- *   PLAINSTEP2 step two is a plain store, not a CAS on the proposal
- *   GOON       a kernel that gave up returns, the next kernel of the graph goes on and posts done
- *   NOACK      the watcher writes the output without the kernel's acknowledgement
- *   RESETWORD  a withdrawn verdict word goes back to its first value (ABA)
- *   DEADDONE   a dead rank counts by its done word only (no donation rule)
- *   VERDICTATONCE death gives a verdict at 1+staged(dead) though lower seqs are not done everywhere */
+/*
+ * belay: staging, push, two-shot results, late, lost and delayed data, rescue with enrolment and
+ * donation, two-step verdict, pass commit, breaker and path switch. Rules as in protocol.md;
+ * tools/model.sh has the configurations.
+ *
+ *   N        ranks, 2 or 3                    MAXC  crashes, of the ranks in the mask CPIN
+ *   S        turns                            MAXL  lost writes   } of the pairs source * N +
+ *   PASS1    last turn of the first pass;     MAXD  delayed ones  } destination in the mask PPIN
+ *   PASS2    of the second, 0: never ended    MAXB  changes of path that the breaker may want
+ *   TWOSHOT  results are pushed as well, into users' buffers (R4)
+ *   LEAVE    ranks destroy the communicator after turn S (C3); else their watchers stay
+ *   GIVEUP   the hard deadline may end at any time; without it only deaths give verdicts, and so a
+ *            wait that neither rescue nor verdict ends is an invalid end state
+ *
+ * Each of these takes one rule away:
+ *   ASWRITTEN     V4: a proposal counts as a verdict at once; only its proposer withdraws it
+ *   NOREREAD      V3: a proposal is decided without a second step
+ *   NOWITHDRAW    V3: a proposal is never withdrawn
+ *   NOHELP        V3: only the proposer takes the second step
+ *   PLAINSTEP2    V3: the second step is a store, not a swap
+ *   RESETWORD     V1: a withdrawn verdict word forgets its turn
+ *   OWNSEQ        V2: a proposal names the turn its proposer waits in
+ *   VERDICTATONCE V5: a death gives a verdict at once above turns that are still open
+ *   GOON          V6: a rank that gave up goes on with the next turn
+ *   COMMITANY     C1: any verdict fails a pass, also one above its last turn
+ *   DEADDONE      L3: a dead rank counts by its done word alone
+ *   HALFSTAGED    L3, P3: a dead rank's input is taken whether it was staged or not
+ *   BEGINEARLY    R1: a rescue begins before all have staged
+ *   STALEJOIN     R1: a watcher joins a rescue that is over
+ *   ANYPART       R1: a part is not compared with the turn
+ *   ONEATTEMPT    R1: a member's death does not call for the next attempt
+ *   ONLYSTUCK     R1: ranks that are done do not join
+ *   NOACK         R2: the watcher writes an output that the calling thread has not abandoned
+ *   LATEENDS      R3: late data ends a turn that was abandoned
+ *   NORESULTS     R4: a turn ends by rescue while peers may still push results
+ *   SAMEFLAG      R5: a late write is taken for one of the turn after next
+ *   LEAVEATONCE   C3: a rank leaves before all are done with its last turn
+ *   COUNTEACH     S4: each rank counts the rescues that it had part in
+ *   SWITCHNOW     S1: a switch begins with the turn that announces it
+ *   SWITCHOVER    S1: a switch is announced in the turn in which the last one is taken
+ *   SWITCHLATE    S1: a switch is announced after the turn was staged
+ */
+#ifndef N
 #define N 3
+#endif
 #ifndef S
-#define S 3
+#define S 2
 #endif
 #ifndef PASS1
-#define PASS1 2
+#define PASS1 1
+#endif
+#ifndef PASS2
+#define PASS2 S
 #endif
 #ifndef MAXC
-#define MAXC 2
+#define MAXC 0
 #endif
 #ifndef MAXL
-#define MAXL 1
+#define MAXL 0
 #endif
 #ifndef MAXD
-#define MAXD 1
+#define MAXD 0
 #endif
-#ifdef RESETWORD
-#define WITHDRAW vst=NONE; vseq=0
+#ifndef MAXB
+#define MAXB 0
+#endif
+#ifndef CPIN
+#define CPIN 7
+#endif
+#ifndef PPIN
+#define PPIN 511
+#endif
+#if N == 2
+#define ALL(P)     (P(0) && P(1))
+#define ANY(P)     (P(0) || P(1))
+#define LEAST(f)   MN(f(0), f(1))
+#define MASK(P)    ((P(0) -> 1 : 0) + (P(1) -> 2 : 0))
 #else
-#define WITHDRAW vst=NONE       /* the word keeps the withdrawn seq: only a higher one may be proposed */
+#define ALL(P)     (P(0) && P(1) && P(2))
+#define ANY(P)     (P(0) || P(1) || P(2))
+#define LEAST(f)   MN(f(0), MN(f(1), f(2)))
+#define MASK(P)    ((P(0) -> 1 : 0) + (P(1) -> 2 : 0) + (P(2) -> 4 : 0))
 #endif
+#define MX(a,b)    ((a) > (b) -> (a) : (b))
+#define MN(a,b)    ((a) < (b) -> (a) : (b))
+#define BIT(x)     (1 << (x))
+
+/* The verdict word's state; WITHDRAWN is NONE with a turn. */
 #define NONE 0
 #define PROP 1
 #define DEC  2
-/* kst, as in runtime/outcome/mailbox.h: 0 not in a call, 1 polling (IDLE, STUCK), 4 polling and asked to abandon (ASKED),
- * 2 abandoned: the watcher owns the output (ABANDONED), 3 released with the output, 5 released without (a verdict
- * follows), 6 in pass end */
-byte staged[N]; byte done[N]; bool alive[N]; bool deadm[N]; byte ret[6]; byte rx[9];
-byte cur[N]; byte kst[N]; byte rep[N]; byte com[N]; byte pf[N]; byte bad[N]; bool wr[N];
-byte vst; byte vseq; byte vby;
-byte ncrash; byte nloss; byte ndel; byte dseq; byte dsrc; byte ddst;
 
-#define MX(a,b) ((a)>(b)->(a):(b))
+/* What a calling thread does. */
+#define OUT       0 /* not in a turn */
+#define INPUTS    1 /* waits for inputs */
+#define ABANDONED 2 /* the output is the watcher's */
+#define RELEASED  3 /* the watcher has written it */
+#define DROPPED   5 /* the watcher has not, and a verdict stands */
+#define PASSEND   6
+#define PUSHES    7 /* its results, one by one */
+#define RESULTS   8 /* waits for results */
+#define LEFT      9 /* its watcher has ended too */
+
+bool alive[N], deadm[N];             /* deadm: the shared mask */
+byte cur[N];                         /* turn begun last */
+byte staged[N], done[N];
+byte kst[N];
+bool ask[N];                         /* the watcher asks for the turn to be abandoned */
+byte rx[N * N];                      /* inputs that are here, by destination and source: turns, as bits */
+byte rep[N], com[N], pf[N];          /* verdict reported; last turn committed; of the pass that failed */
+byte vst, vseq, vby;                 /* the verdict word */
+byte rw;                             /* the rescue word: WORD(turn, members); each attempt has its own members */
+byte given[N];                       /* the rescue that this rank has given its parts to */
+byte ncrash, nloss, ndel;
+byte dseq, dsrc, ddst;               /* the write that is under way */
+#ifdef TWOSHOT
+byte results[N], rr[N], need[N];     /* step word; results here, still to be pushed: ranks, as bits */
+#endif
+#if MAXB || defined(COUNTEACH)
+byte rescued, counted;               /* last rescued turn, and how many */
+#endif
+#if MAXB
+byte nbreak, wanted;                 /* wanted: 1 + path, 0 nothing */
+byte swturn, swpath;                 /* the switch word */
+byte path[N], seen[N];               /* seen: turn of the switch word that was taken last */
+byte tpath[S + 2];                   /* 1 + path that a turn was staged for */
+#endif
+#ifdef GOON
+byte bad;
+#endif
+
+#define TRUEDONE(q)  (deadm[q] -> MX(staged[q], done[q]) : done[q])
 #ifdef DEADDONE
-#define ED(q) (done[q])
+#define ED(q)        (done[q])
+#elif defined(HALFSTAGED)
+#define ED(q)        (deadm[q] -> S : done[q])
 #else
-#define ED(q) (deadm[q] -> MX(staged[q],done[q]) : done[q])
+#define ED(q)        TRUEDONE(q)
 #endif
-#define ALLDONE(x) (ED(0)>=(x) && ED(1)>=(x) && ED(2)>=(x))
-#define MN(a,b) ((a)<(b)->(a):(b))
-#define MINDONE MN(ED(0),MN(ED(1),ED(2)))
-/* L3 as it should be, whatever DEADDONE does: what the assertions go by */
-#define TRUEDONE(q) (deadm[q] -> MX(staged[q],done[q]) : done[q])
-#define TRUEOPEN (1+MN(TRUEDONE(0),MN(TRUEDONE(1),TRUEDONE(2))))
-#define DEADLACKS(x) ((deadm[0]&&ED(0)<(x))||(deadm[1]&&ED(1)<(x))||(deadm[2]&&ED(2)<(x)))
-#define STAGEDALL(x) (MX(staged[0],done[0])>=(x) && MX(staged[1],done[1])>=(x) && MX(staged[2],done[2])>=(x))
-#define BIT(x) (1<<(x))
-#define HAVE(r,s) (((r)==0||(rx[(r)*3+0]&BIT(s))) && ((r)==1||(rx[(r)*3+1]&BIT(s))) && ((r)==2||(rx[(r)*3+2]&BIT(s))))
+#define FIRSTOPEN    (1 + LEAST(ED))
+#define TRUEOPEN     (1 + LEAST(TRUEDONE))
+#define ALLDONE(x)   (FIRSTOPEN > (x))
+#define STEPPED(q)   MX(staged[q], ED(q))
+#define STAGEDALL(x) (LEAST(STEPPED) >= (x))
+#define DEADSTAGED(q) (deadm[q] -> ED(q) : 255)
+#define DEADLACKS(x) (LEAST(DEADSTAGED) < (x))
+#define ISDEAD(q)    deadm[q]
+#define ISLIVE(q)    (!deadm[q])
+#define HAS(q)       (q == r || (rx[r * N + q] & BIT(cur[r])))
+#define HAVE         ALL(HAS)
+#ifdef TWOSHOT
+#define LACKING      ((kst[r] == INPUTS && !HAVE) || (kst[r] == RESULTS && rr[r] != BIT(N) - 1))
+#ifdef NORESULTS
+#define QUIET(q)     true
+#else
+#define QUIET(q)     (deadm[q] || results[q] >= cur[r] || done[q] >= cur[r])
+#endif
+#else
+#define LACKING      (kst[r] == INPUTS && !HAVE)
+#define QUIET(q)     true
+#endif
+#define WAITS        (kst[r] == INPUTS || kst[r] == ABANDONED || kst[r] == RESULTS || kst[r] == DROPPED)
+
+#define WORD(t,m)    ((t) * 8 + (m))
+#define TURN(w)      ((w) / 8)
+#define MEMBER(w,q)  (((w) >> (q)) & 1)
+#define DONOR(w)     (MEMBER(w,0) -> 0 : (MEMBER(w,1) -> 1 : 2))
+#define GONE(q)      (MEMBER(rw,q) && deadm[q])
+/* A slot holds a turn from its staging until that of the turn after next is begun. */
+#define WHOLE(q,t)   (staged[q] == (t) || staged[q] == (t) + 1)
+#define GIVES(q)     ((q != r && (MEMBER(rw,q) || DONOR(rw) != r)) || WHOLE(q, TURN(rw)))
+#ifdef ANYPART
+#define PART(q)      (!MEMBER(given[r],q) || given[q])
+#else
+#define PART(q)      (!MEMBER(given[r],q) || given[q] == given[r])
+#endif
+#if defined(STALEJOIN)
+#define MAYJOIN      true
+#elif defined(ONLYSTUCK)
+#define MAYJOIN      (done[r] < TURN(rw))
+#else
+#define MAYJOIN      (!ALLDONE(TURN(rw)))
+#endif
+#if defined(BEGINEARLY)
+#define MAYBEGIN     (TURN(rw) < cur[r])
+#elif defined(ONEATTEMPT)
+#define MAYBEGIN     (STAGEDALL(cur[r]) && TURN(rw) < cur[r])
+#else
+#define MAYBEGIN     (STAGEDALL(cur[r]) && (TURN(rw) < cur[r] || (TURN(rw) == cur[r] && ANY(GONE))))
+#endif
+#define OFTURN(q)    (!MEMBER(given[r],q) || TURN(given[q]) == cur[r])
+#define COMPLETE     (given[r] && TURN(given[r]) == cur[r] && ALL(PART))
+
 #ifdef ASWRITTEN
-#define STANDS (vst!=NONE)
+#define STANDS       (vst != NONE)
 #else
-#define STANDS (vst==DEC)
+#define STANDS       (vst == DEC)
 #endif
-/* invariant 2: one reported seq; invariant 3: no committed pass holds a reported seq; a pass ends alike */
-inline check() {
-  assert(rep[0]==0||rep[1]==0||rep[0]==rep[1]); assert(rep[0]==0||rep[2]==0||rep[0]==rep[2]); assert(rep[1]==0||rep[2]==0||rep[1]==rep[2]);
-  assert(rep[0]==0||(rep[0]>com[0]&&rep[0]>com[1]&&rep[0]>com[2]));
-  assert(rep[1]==0||(rep[1]>com[0]&&rep[1]>com[1]&&rep[1]>com[2]));
-  assert(rep[2]==0||(rep[2]>com[0]&&rep[2]>com[1]&&rep[2]>com[2]));
-  assert(pf[0]==0||(pf[0]>com[0]&&pf[0]>com[1]&&pf[0]>com[2]));
-  assert(pf[1]==0||(pf[1]>com[0]&&pf[1]>com[1]&&pf[1]>com[2]));
-  assert(pf[2]==0||(pf[2]>com[0]&&pf[2]>com[1]&&pf[2]>com[2]));
+#ifdef RESETWORD
+#define WITHDRAW     vst = NONE; vseq = 0; vby = 0
+#else
+#define WITHDRAW     vst = NONE; vby = 0
+#endif
+#if defined(NOHELP) || defined(ASWRITTEN)
+#define PROPOSER     vby = r
+#define MAYSETTLE    (vby == r)
+#else
+#define PROPOSER     skip             /* nobody asks who it was */
+#define MAYSETTLE    true
+#endif
+
+/* Invariants 2 and 3: one verdict; nothing that was reported is committed; a pass ends alike. */
+#define AGREES(q)    (rep[q] == 0 || rep[q] == rep[r])
+#define BELOW(q)     (com[q] < rep[r])
+#define ALIKE(q)     (pf[r] == 0 || com[q] < pf[r])
+#define UNBROKEN(q)  ((rep[q] == 0 || rep[q] > com[r]) && (pf[q] == 0 || pf[q] > com[r]))
+inline check_reported() { assert(ALL(AGREES)); assert(ALL(BELOW)); assert(ALL(ALIKE)) }
+inline check_committed() { assert(ALL(UNBROKEN)) }
+
+#ifdef SWITCHOVER
+#define TOOK         skip
+#else
+#define TOOK         took = 1
+#endif
+#ifdef SWITCHNOW
+#define SWITCH(t)    swturn = t; swpath = wanted - 1; wanted = 0
+#else
+#define SWITCH(t)    swturn = t + 1; swpath = wanted - 1; wanted = 0
+#endif
+#ifdef SWITCHLATE
+#define ANNOUNCE     skip
+#else
+#define ANNOUNCE     SWITCH(cur[0])
+#endif
+
+/* What nobody asks any more is forgotten, so that states that differ in it alone are one. */
+inline forget() {
+  kst[r] = OUT; ask[r] = 0;
+  for (i : 0 .. N - 1) { rx[r * N + i] = rx[r * N + i] & ~(BIT(cur[r] + 1) - 1) }
+  i = 0;
+#ifdef TWOSHOT
+  rr[r] = 0; need[r] = 0;
+#endif
 }
-proctype Rank(byte r) {
-  byte s=1; byte i;
+#define GAVE(q)      (!alive[q] || STEPPED(q) >= cur[r])
+inline finish() {
+#ifdef GOON
+  done[r] = cur[r];
+#else
+  assert(done[r] + 1 == cur[r]);      /* P1 */
+  assert(ALL(GAVE));                  /* R5, R1: what was summed is of this turn */
+  done[r] = cur[r];
+#endif
+  forget()
+}
+
+inline die(q) {
+  alive[q] = 0; ncrash++; kst[q] = OUT; ask[q] = 0; cur[q] = 0;
+  for (i : 0 .. N - 1) { rx[q * N + i] = 0 }
+  i = 0;
+#ifdef TWOSHOT
+  rr[q] = 0; need[q] = 0; results[q] = 0;
+#endif
+}
+
+proctype Caller(byte r) {
+  byte i; bool dies;
+#if MAXB
+  bool took;
+#endif
 next:
   atomic { if
     :: !alive[r] -> goto dead
-    :: alive[r] && s>S -> goto fin
-    :: alive[r] && s<=S && STANDS -> goto failed     /* may notice at entry, need not */
-    :: alive[r] && s<=S ->
+    :: alive[r] && cur[r] == S -> goto fin
+    :: alive[r] && cur[r] < S && STANDS -> goto failed     /* may notice, need not */
+    :: alive[r] && cur[r] < S ->
+       cur[r]++;
 #ifndef GOON
-       assert(s<3 || ALLDONE(s-2));                   /* invariant 4: slot s mod 2 is free everywhere */
+       assert(cur[r] < 3 || TRUEOPEN > cur[r] - 2);        /* invariant 4: the slot is free everywhere */
 #endif
-       ret[r*2+s%2]=s; cur[r]=s; i=0;
-       if :: staged[r]=s :: skip fi;                  /* staged word visible before the pushes, or only after them */
-       do
-       :: i==N -> break
-       :: i<N && i==r -> i++
-       :: i<N && i!=r -> if
-         :: rx[i*3+r]=rx[i*3+r]|BIT(s)
-         :: dseq==0 && ndel<MAXD -> ndel++; dseq=s; dsrc=r; ddst=i
-         :: nloss<MAXL -> nloss++
-         :: ncrash<MAXC -> ncrash++; alive[r]=0; i=0; goto dead   /* dies in mid-push */
-         fi; i++
-       od; i=0;
-       staged[r]=s; kst[r]=1
+#if MAXB
+       if :: seen[r] != swturn && cur[r] >= swturn -> seen[r] = swturn; path[r] = swpath; TOOK :: else fi;
+       if :: r == 0 && wanted && seen[r] == swturn && !took -> ANNOUNCE :: else fi;
+       took = 0
+#endif
+    fi };
+#if MAXB
+  atomic { if
+    :: !alive[r] -> goto dead
+    :: alive[r] -> assert(tpath[cur[r]] == 0 || tpath[cur[r]] == 1 + path[r]);   /* invariant 5 */
+                   tpath[cur[r]] = 1 + path[r]; if :: cur[r] > 1 -> tpath[cur[r] - 1] = 0 :: else fi
     fi }
+#endif
+  atomic { if
+    :: !alive[r] -> goto dead
+    :: alive[r] ->
+       if :: staged[r] = cur[r] :: skip fi;                /* seen before the pushes, or only after them */
+       if :: ncrash < MAXC && (CPIN & BIT(r)) -> dies = 1 :: skip fi;
+       for (i : 0 .. N - 1) { if
+         :: i == r
+         :: i != r && cur[r] > done[i] -> rx[i * N + r] = rx[i * N + r] | BIT(cur[r])
+         :: i != r && cur[r] <= done[i]                    /* it ended by a rescue: R5 */
+         :: i != r && dies                                 /* in mid-push */
+         :: i != r && dseq == 0 && ndel < MAXD && (PPIN & BIT(r * N + i)) ->
+            ndel++; dseq = cur[r]; dsrc = r; ddst = i
+         :: i != r && nloss < MAXL && (PPIN & BIT(r * N + i)) -> nloss++
+         fi };
+       i = 0;
+       if :: dies -> dies = 0; die(r); goto dead :: else fi;
+       staged[r] = cur[r]; kst[r] = INPUTS
+    fi };
 wait:
   atomic { if
     :: !alive[r] -> goto dead
-    :: alive[r] && (kst[r]==1||kst[r]==4) && HAVE(r,s) -> done[r]=s; kst[r]=0
-    :: alive[r] && kst[r]==4 && !HAVE(r,s) -> kst[r]=2; goto wait   /* from here on it writes no output */
-    :: alive[r] && kst[r]==3 -> done[r]=s; kst[r]=0
-    :: alive[r] && (kst[r]==1||kst[r]==4||kst[r]==5) && STANDS -> goto failed
-#ifdef GOON
-    :: alive[r] && kst[r]==1 && !HAVE(r,s) && s<S -> bad[r]=bad[r]|BIT(s); kst[r]=0; s++; goto next
+#ifdef TWOSHOT
+    :: alive[r] && kst[r] == INPUTS && HAVE ->
+       kst[r] = PUSHES; need[r] = (BIT(N) - 1) & ~BIT(r); rr[r] = rr[r] | BIT(r); goto wait
+    :: alive[r] && kst[r] == PUSHES && need[r] ->
+       if :: need[r] & 1 -> i = 0 :: need[r] & 2 -> i = 1 :: need[r] & 4 -> i = 2 fi;
+       need[r] = need[r] & ~BIT(i);
+       assert(!alive[i] || done[i] < cur[r]);              /* R4: else the user has the buffer back */
+       if :: !alive[i] || cur[i] != cur[r]
+          :: alive[i] && cur[i] == cur[r] -> rr[i] = rr[i] | BIT(r)
+          :: nloss < MAXL && (PPIN & BIT(r * N + i)) -> nloss++ fi;
+       i = 0; goto wait
+    :: alive[r] && kst[r] == PUSHES && !need[r] -> results[r] = cur[r]; kst[r] = RESULTS; goto wait
+    :: alive[r] && kst[r] == RESULTS && rr[r] == BIT(N) - 1 -> finish()
+#else
+    :: alive[r] && kst[r] == INPUTS && HAVE -> finish()
 #endif
-    fi }
-  if :: s==PASS1||s==S :: else -> s++; goto next fi;
+    :: alive[r] && ask[r] && LACKING -> kst[r] = ABANDONED; ask[r] = 0;
+#ifdef TWOSHOT
+       results[r] = cur[r];                                /* they never will be */
+#endif
+       goto wait
+#ifdef LATEENDS
+    :: alive[r] && kst[r] == ABANDONED && HAVE -> finish()
+#endif
+    :: alive[r] && kst[r] == RELEASED -> finish()
+    :: alive[r] && (kst[r] == INPUTS || kst[r] == RESULTS || kst[r] == DROPPED) && STANDS -> goto failed
+#ifdef GOON
+    :: alive[r] && kst[r] == INPUTS && !HAVE && cur[r] < S -> bad = bad | BIT(cur[r]); forget(); goto next
+#endif
+    fi };
+  if :: cur[r] == PASS1 || cur[r] == PASS2 :: else -> goto next fi;
 commit:
-  atomic { kst[r]=6; if
+  atomic { kst[r] = (alive[r] -> PASSEND : OUT); if
     :: !alive[r] -> goto dead
-    :: alive[r] && ALLDONE(s) -> skip
-    :: alive[r] && !ALLDONE(s) && STANDS -> pf[r]=s; goto failed
-    fi }
+    :: alive[r] && ALLDONE(cur[r]) -> skip
+    :: alive[r] && !ALLDONE(cur[r]) && STANDS -> pf[r] = cur[r]; goto failed
+    fi };
 cread:
   atomic { if
     :: !alive[r] -> goto dead
 #ifdef COMMITANY
-    :: alive[r] && vst==NONE -> com[r]=s
-    :: alive[r] && STANDS -> pf[r]=s; goto failed
+    :: alive[r] && vst == NONE -> com[r] = cur[r]
+    :: alive[r] && STANDS -> pf[r] = cur[r]; goto failed
 #else
-    :: alive[r] && (vst==NONE || vseq>s) -> com[r]=s
-    :: alive[r] && STANDS && vseq<=s -> pf[r]=s; goto failed
+    :: alive[r] && (vst == NONE || vseq > cur[r]) -> com[r] = cur[r]
+    :: alive[r] && STANDS && vseq <= cur[r] -> pf[r] = cur[r]; goto failed
 #endif
-#ifndef ASWRITTEN
-#ifndef NOHELP
-    :: alive[r] && vst==PROP && vseq<=s -> WITHDRAW; goto cread   /* all are done: anyone may withdraw */
-#endif
+#if !defined(ASWRITTEN) && !defined(NOHELP)
+    :: alive[r] && vst == PROP && vseq <= cur[r] -> WITHDRAW; goto cread     /* all are done: V3 */
 #endif
     fi;
-    kst[r]=0;
-    assert((bad[0]|bad[1]|bad[2])==0 || (((bad[0]|bad[1]|bad[2]) & (BIT(s+1)-1))==0));
-    check() }
-  s++; goto next;
+    kst[r] = OUT;
+#ifdef GOON
+    assert((bad & (BIT(cur[r] + 1) - 1)) == 0);
+#endif
+    check_committed() };
+  goto next;
 failed:
-  atomic { rep[r]=vseq; kst[r]=0; check() } ; goto fin;
-dead: skip;
-fin: skip
+  atomic { rep[r] = vseq; check_reported(); forget() };
+  goto fin;
+fin:
+#ifdef LEAVE
+#ifndef LEAVEATONCE
+  /* C3; one that fails leaves at once */
+  atomic { !alive[r] || ALLDONE(S) || STANDS };
+#endif
+  atomic { kst[r] = (alive[r] -> LEFT : OUT) };
+#endif
+dead: skip
 }
+
+#ifdef GIVEUP
+#define CAUSE(x) (DEADLACKS(x) || WAITS || (kst[r] == PASSEND && !ALLDONE(cur[r])))
+#else
+#define CAUSE(x) DEADLACKS(x)
+#endif
+#define DEADTURN(q) (deadm[q] -> ED(q) : S)
+
 proctype Watcher(byte r) {
-  byte p; byte my; bool nd; byte s;
+  byte p; byte my; bool nd;
 end_w:
   do
-  /* step one: a cause (death that leaves a seq unstaged, or my hard deadline) */
+  :: !alive[r] || kst[r] == LEFT -> break
+  /* step one: a cause */
 #ifdef OWNSEQ
-  :: atomic { alive[r] && vst==NONE && cur[r]>done[r] && (DEADLACKS(cur[r]) || kst[r]==1 || kst[r]==4 || kst[r]==5) && cur[r]>vseq -> p=cur[r] };
-     goto cas;
-  :: atomic { alive[r] && vst==NONE && kst[r]==6 && !ALLDONE(cur[r]) && cur[r]>vseq -> p=cur[r] };
+  :: atomic { alive[r] && vst == NONE && cur[r] > done[r] && CAUSE(cur[r]) && cur[r] > vseq -> p = cur[r] }
+#elif defined(VERDICTATONCE)
+  :: atomic { alive[r] && vst == NONE && ANY(ISDEAD) && 1 + LEAST(DEADTURN) > vseq -> p = 1 + LEAST(DEADTURN) }
 #else
-#ifdef VERDICTATONCE
-  :: atomic { alive[r] && vst==NONE && (deadm[0]||deadm[1]||deadm[2]) ->
-      p = 1+MN((deadm[0]->ED(0):S), MN((deadm[1]->ED(1):S),(deadm[2]->ED(2):S))) };
-#else
-  :: atomic { alive[r] && vst==NONE && (DEADLACKS(MINDONE+1) || kst[r]==1 || kst[r]==4 || kst[r]==5 || (kst[r]==6 && !ALLDONE(cur[r]))) && MINDONE+1>vseq -> p=MINDONE+1;
-      assert(p==TRUEOPEN) };   /* L3: what a dead rank has staged is not open for lack of its done word */
+  :: atomic { alive[r] && vst == NONE && CAUSE(FIRSTOPEN) && FIRSTOPEN > vseq && FIRSTOPEN <= S -> p = FIRSTOPEN;
+       assert(p == TRUEOPEN) }                             /* L3 */
 #endif
-#endif
-cas: atomic { if :: alive[r] && vst==NONE && p>vseq -> vseq=p; vby=r;
-         assert(p<=TRUEOPEN);   /* V2: no turn below a proposed one is open */
+     atomic { if
+       :: alive[r] && vst == NONE && p > vseq -> vseq = p; PROPOSER;
+          assert(p <= TRUEOPEN);                           /* V2: no turn below is open */
 #ifdef NOREREAD
-         vst=DEC
+          vst = DEC
 #else
-         vst=PROP
+          vst = PROP
 #endif
-       :: else fi; p=0 }
-  /* step two: re-read, then CAS on the very proposal */
-#if defined(NOHELP) || defined(ASWRITTEN)
-  :: atomic { alive[r] && vst==PROP && vby==r -> my=vseq; nd=!ALLDONE(vseq) };
-#else
-  :: atomic { alive[r] && vst==PROP -> my=vseq; nd=!ALLDONE(vseq) };
-#endif
+       :: else
+       fi; p = 0 }
+  /* step two: re-read, then swap that very proposal */
+  :: atomic { alive[r] && vst == PROP && MAYSETTLE -> my = vseq; nd = !ALLDONE(vseq) };
      atomic { if
 #ifdef PLAINSTEP2
        :: alive[r] ->
 #else
-       :: alive[r] && vst==PROP && vseq==my ->
+       :: alive[r] && vst == PROP && vseq == my ->
 #endif
 #ifdef NOWITHDRAW
-            vst=DEC; vseq=my
+          vst = DEC; vseq = my
 #else
-            if :: nd -> vst=DEC; vseq=my :: else -> WITHDRAW fi
+          if :: nd -> vst = DEC; vseq = my :: else -> WITHDRAW fi
 #endif
-       :: else fi; my=0; nd=0 }
-  /* rescue: every rank has staged, data missing: lost, or still in flight (a wrong guess must be harmless) */
+       :: else
+       fi; my = 0; nd = 0 }
+  /* rescue: data is missing; lost, or only late, and then it must do no harm */
+  :: atomic { alive[r] && vst != DEC && (LACKING || kst[r] == ABANDONED) && MAYBEGIN ->
+       rw = WORD(cur[r], MASK(ISLIVE)) }
+  /* every member joins, also one that is done: gives its own part, and the lowest those of the dead */
+  :: atomic { alive[r] && vst != DEC && rw != given[r] && MEMBER(rw, r) && MAYJOIN ->
+       assert(ALL(GIVES)); given[r] = rw }                 /* P3: parts are whole, and of the turn */
 #ifdef NOACK
-  :: atomic { alive[r] && kst[r]==1 && STAGEDALL(cur[r]) && !HAVE(r,cur[r]) && vst!=DEC -> s=cur[r]; wr[r]=1 };
-     atomic { if :: alive[r] -> assert(kst[r]==1 && cur[r]==s); /* else it writes into a buffer the user has back */
-                  wr[r]=0; kst[r]=3
-              :: else fi; s=0 }
+  :: atomic { alive[r] && vst != DEC && LACKING && COMPLETE -> p = cur[r] };
+     atomic { if :: alive[r] -> assert(kst[r] == INPUTS && cur[r] == p); kst[r] = RELEASED :: else fi; p = 0 }
+#elif defined(LATEENDS)
+  :: atomic { alive[r] && vst != DEC && LACKING && COMPLETE && !ask[r] -> ask[r] = 1 }
+  :: atomic { alive[r] && vst != DEC && kst[r] == ABANDONED && COMPLETE -> p = cur[r] };
+     atomic { if :: alive[r] -> assert(kst[r] == ABANDONED && cur[r] == p); kst[r] = RELEASED :: else fi; p = 0 }
 #else
-  :: atomic { alive[r] && kst[r]==1 && STAGEDALL(cur[r]) && !HAVE(r,cur[r]) && vst!=DEC -> kst[r]=4 }
-  /* only what the calling thread has abandoned is written, from retained inputs that are intact */
-  :: atomic { alive[r] && kst[r]==2 && vst!=DEC -> s=cur[r];
-              assert(ret[0+s%2]==s && ret[2+s%2]==s && ret[4+s%2]==s);
-              if :: kst[r]=3 :: kst[r]=5 fi; s=0 }
-  /* a verdict releases it without an output */
-  :: atomic { alive[r] && kst[r]==2 && STANDS -> kst[r]=5 }
+  :: atomic { alive[r] && vst != DEC && LACKING && COMPLETE && !ask[r] -> ask[r] = 1 }
+  /* the output; an abandoned turn stands still, so that this may be one step */
+  :: atomic { alive[r] && vst != DEC && kst[r] == ABANDONED && COMPLETE && ALL(QUIET) ->
+       assert(ALL(OFTURN)); kst[r] = RELEASED;
+#if MAXB || defined(COUNTEACH)
+#ifdef COUNTEACH
+          counted++;
+#else
+          if :: rescued < cur[r] -> counted++ :: else fi;
+#endif
+          if :: rescued < cur[r] -> rescued = cur[r] :: else fi;
+          assert(counted <= rescued)                       /* S4 */
+#endif
+     }
+#endif
+  :: atomic { alive[r] && kst[r] == ABANDONED && STANDS -> kst[r] = DROPPED }
+  od
+}
+
+/* The world. Whoever sees a death puts it into the shared mask; that may be at any later time. */
+#define NOTE(q)  atomic { !alive[q] && !deadm[q] -> deadm[q] = 1 }
+#define CRASH(q) atomic { ncrash < MAXC && (CPIN & BIT(q)) && alive[q] -> die(q) }
+proctype World() {
+  byte i;
+end:
+  do
+  :: NOTE(0)
+  :: NOTE(1)
+#if MAXC
+  :: CRASH(0)
+  :: CRASH(1)
+#endif
+#if N > 2
+  :: NOTE(2)
+#if MAXC
+  :: CRASH(2)
+#endif
+#endif
+#if MAXD
+  :: atomic { dseq -> if
+       :: alive[ddst] && done[ddst] < dseq -> rx[ddst * N + dsrc] = rx[ddst * N + dsrc] | BIT(dseq)
+#ifdef SAMEFLAG
+       :: alive[ddst] && done[ddst] >= dseq -> rx[ddst * N + dsrc] = rx[ddst * N + dsrc] | BIT(dseq + 2)
+#endif
+       :: else fi; dseq = 0; dsrc = 0; ddst = 0 }
+#endif
+#ifdef SWITCHLATE
+  :: atomic { wanted && kst[0] == INPUTS && seen[0] == swturn -> SWITCH(cur[0]) }
+#endif
+#if MAXB
+  /* The breaker: opens once something was rescued; a probe may close it at any later time. */
+  :: atomic { nbreak < MAXB && wanted == 0 && (counted || nbreak) -> wanted = (nbreak % 2 -> 1 : 2); nbreak++ }
 #endif
   od
 }
-proctype Net() {
-end_n: do
-  :: atomic { !alive[0]&&!deadm[0] -> deadm[0]=1 }    /* some survivor sees the death, at any later time; the mask is shared */
-  :: atomic { !alive[1]&&!deadm[1] -> deadm[1]=1 }
-  :: atomic { !alive[2]&&!deadm[2] -> deadm[2]=1 }
-  :: atomic { dseq!=0 -> rx[ddst*3+dsrc]=rx[ddst*3+dsrc]|BIT(dseq); dseq=0; dsrc=0; ddst=0 }
-  od }
-proctype Crash() {
-end_c: do
-  :: atomic { ncrash<MAXC && alive[0] -> alive[0]=0; ncrash++ }
-  :: atomic { ncrash<MAXC && alive[1] -> alive[1]=0; ncrash++ }
-  :: atomic { ncrash<MAXC && alive[2] -> alive[2]=0; ncrash++ }
-  od }
-init { atomic { alive[0]=1; alive[1]=1; alive[2]=1;
-  run Rank(0); run Rank(1); run Rank(2); run Watcher(0); run Watcher(1); run Watcher(2); run Net(); run Crash() } }
+
+init {
+  byte i;
+  atomic {
+    for (i : 0 .. N - 1) { alive[i] = 1 };
+    for (i : 0 .. N - 1) { run Caller(i); run Watcher(i) };
+    run World();
+    i = 0
+  }
+}

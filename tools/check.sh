@@ -133,6 +133,12 @@ step build make -C build -j "$jobs" || finish
 step check make -C build -j "$jobs" check
 step configure-options make -C build check BELAY_TESTS_LONG=1 TESTS=tests/build/configure_options.sh
 
+if command -v spin >/dev/null; then
+	step model make -C build model MODEL_JOBS="$jobs"
+else
+	skip model "no spin"
+fi
+
 if sanitizer_runs address,undefined ''; then
 	sanitized asan address,undefined "$@"
 else

@@ -13,6 +13,9 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 	exit 0
 fi
 
+# Only for the model of the protocol; not every release has it.
+! apt-cache show spin >/dev/null 2>&1 || needed="$needed spin"
+
 missing=
 for package in $needed; do
 	case $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) in
