@@ -8,6 +8,9 @@
  *   bool run(call, block, facts, digest)
  *                                  all that worker threads do; false: they were told to leave
  *   clerk_work books(call, facts)  what gate and clerk have to know of it
+ *   PULL                           headers go out after the inputs, and vouch for them
+ *   PATIENT                        its gate waits in the code that every kernel has for blocks that
+ *                                  are stuck
  *
  * DIRTY::run(call, block) is what happens instead in a turn whose full-wire slots hold
  * leftovers, whatever the algorithm: dirty_turn.cuh.
@@ -183,13 +186,24 @@ SYMM_INLINE void gate_of_push(const struct symm_call &call, struct block_words &
 	gate_run(call, block, facts, false, header);
 }
 
-/* Of pull variants, which every kernel has for dirty turns. Functions of their own: smaller, and
- * only in these may a service warp fence at system scope. What they would need from their caller in
- * memory they ask for again. */
+/* Of pull variants, and of dirty turns, which every kernel has. Functions of their own: smaller,
+ * and only in these may a service warp fence at system scope. What they would need from their
+ * caller in memory they ask for again. */
 static __device__ __noinline__ void gate_of_pull(const struct symm_call &call,
 						 struct block_words &block)
 {
 	gate_run(call, block, block, true, header_of(call, block, block));
+}
+
+/* ptxas makes a copy of each function for each kernel, and a second loop that waits would be a
+ * large one: this is the one that every kernel has anyway. It also does what is right while nothing
+ * is late, only with pauses between looks, and looks for orders at once. */
+static __device__ __noinline__ void gate_of_patient_pull(const struct symm_call &call,
+							 struct block_words &block)
+{
+	bool here = lane_id() >= call.nranks || lane_id() == call.rank;
+
+	end_stuck(call, block, gate_stuck(call, block, true, here, false));
 }
 
 static __device__ __noinline__ void clerk_of_pull(const struct symm_call &call,
@@ -217,7 +231,10 @@ SYMM_INLINE void call_roles(const struct symm_call &call, struct block_words &bl
 		barrier_arrive<BARRIER_BOOKS>(64);
 		if (WORK::PULL) {
 			gate_enter(call, block, facts, true);
-			gate_of_pull(call, block);
+			if (WORK::PATIENT)
+				gate_of_patient_pull(call, block);
+			else
+				gate_of_pull(call, block);
 		} else {
 			gate_of_push(call, block, facts);
 		}

@@ -211,8 +211,9 @@ SYMM_INLINE enum stuck_order next_order(const struct symm_call &call,
 }
 
 /*
- * Until the block has an outcome. `late`: past the soft deadline or hasty; else it is here because
- * a header differs, and only looks for orders until then.
+ * Until the block has an outcome; for patient gates from the beginning on. `late`: past the soft
+ * deadline or hasty; else it is here because a header differs, and only looks for orders until
+ * then.
  */
 static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 					      struct block_words &block, bool pull, bool here,
@@ -249,7 +250,8 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 	return (int)outcome;
 }
 
-/* Ends a block that did not end by itself. The holder ends last: with it the kernel. */
+/* Ends a block that did not end by itself, and patient ones. The holder ends last: with it the
+ * kernel. */
 static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 					      struct block_words &block, int outcome)
 {
@@ -258,7 +260,11 @@ static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 		return;
 	if (blockIdx.x == 0)
 		write_record(call, block, block, header_of(call, block, block));
-	if (outcome == STUCK_RESCUED)
+	if (outcome == STUCK_DONE) {
+		await_clerk(call, block);
+		post_block(call, block, SYMM_BLOCK_DONE);
+	}
+	if (outcome == STUCK_RESCUED || (outcome == STUCK_DONE && blockIdx.x == 0))
 		post_ticket(call, block);
 }
 

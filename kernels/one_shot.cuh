@@ -79,7 +79,8 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 		TYPE = DTYPE,
 		WORDS = FORM::WORDS,
 		BATCH = WORDS == 4 && (N == 2 || N == 4) ? 2 : 1,
-		PULL = 0
+		PULL = 0,
+		PATIENT = 0
 	};
 	typedef rank_batch<DTYPE, N, FORM, BATCH> batch_type;
 

@@ -25,10 +25,10 @@
 
 #include "kernels/two_shot.cuh"
 
-SYMM_INLINE bool wire_carries(int dtype)
-{
-	return dtype == HOST_SUM_F32 || dtype == HOST_SUM_F16 || dtype == HOST_SUM_BF16;
-}
+/* Whether the full wire carries the type. */
+template <int DTYPE> struct wire_carries {
+	enum { YES = DTYPE == HOST_SUM_F32 || DTYPE == HOST_SUM_F16 || DTYPE == HOST_SUM_BF16 };
+};
 
 /* False: told to leave. */
 SYMM_INLINE bool wait_handed_on(const struct symm_call &call, struct block_words &block,
@@ -54,23 +54,17 @@ SYMM_INLINE bool wait_all_handed_on(const struct symm_call &call, struct block_w
 	return true;
 }
 
-/* SOURCES: ranks that are loaded from together. */
-template <int DTYPE, int SOURCES> struct pull {
-	enum { TYPE = DTYPE, WORDS = WIRE_WORDS, PULL = 1 };
+/* SOURCES: ranks that are loaded from together. FLAGGED: results by flags. */
+template <int DTYPE, int SOURCES, bool FLAGGED> struct pull {
+	enum { TYPE = DTYPE, WORDS = WIRE_WORDS, PULL = 1, PATIENT = 0 };
 	typedef rank_order_sum<DTYPE, WORDS> sum_type;
 
 	uint32_t first, step;
 
-	/* Results by flags, in this turn. */
-	static __device__ __forceinline__ bool flagged(const struct turn_facts &facts)
-	{
-		return !wire_carries(DTYPE) || facts.how & TURN_DIRTY;
-	}
-
 	static __device__ __forceinline__ struct clerk_work books(const struct symm_call &,
-								  const struct turn_facts &facts)
+								  const struct turn_facts &)
 	{
-		return clerk_work{true, true, flagged(facts), 0};
+		return clerk_work{true, true, FLAGGED, 0};
 	}
 
 	__device__ __forceinline__ void prepare(const struct symm_call &call)
@@ -135,7 +129,7 @@ template <int DTYPE, int SOURCES> struct pull {
 	{
 		struct symm_words words = {{data[0], data[1], data[2], data[3]}};
 
-		if (!flagged(block)) {
+		if (!FLAGGED) {
 			push_result<0>(call, block, parity, j, data);
 			return;
 		}
@@ -186,7 +180,7 @@ template <int DTYPE, int SOURCES> struct pull {
 						 struct block_words &block, uint32_t parity,
 						 uint64_t *digest) const
 	{
-		if (!flagged(block))
+		if (!FLAGGED)
 			return gather_results<0>(call, block, form_wire(block), parity, digest);
 		if (!wait_all_handed_on(call, block))
 			return false;

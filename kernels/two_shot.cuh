@@ -147,7 +147,7 @@ static __device__ __noinline__ void two_shot_send_faulted(const struct symm_call
 }
 
 template <int DTYPE, int N> struct two_shot {
-	enum { TYPE = DTYPE, WORDS = WIRE_WORDS, SLICES = N != 0 ? N : 1, PULL = 0 };
+	enum { TYPE = DTYPE, WORDS = WIRE_WORDS, SLICES = N != 0 ? N : 1, PULL = 0, PATIENT = 0 };
 	typedef rank_batch<DTYPE, N, form_wire, 1> batch_type;
 
 	uint32_t first, step;

@@ -9,7 +9,7 @@ template <int DTYPE, int N>
 __global__ void __launch_bounds__(CALL_THREADS_MAX, 1)
 	two_shot_pull(const __grid_constant__ struct symm_call call)
 {
-	call_run<pull<DTYPE, 4>, dirty_turn<DTYPE>>(call);
+	call_run<pull<DTYPE, 4, !wire_carries<DTYPE>::YES>, dirty_turn<DTYPE>>(call);
 }
 
 static const struct symm_kernel kernels[] =
