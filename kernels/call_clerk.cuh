@@ -150,6 +150,9 @@ static __device__ __noinline__ void clerk_inputs_split(const struct symm_call &c
 		vouch_for_inputs(call, block);
 	barrier_wait<BARRIER_PUSHED>(call.workers + 32);
 	post_block(call, block, SYMM_BLOCK_PUSHED);
+	/* Before `step`, by which the gate takes the word over (await_clerk()). */
+	fence_block();
+	__syncwarp();
 }
 
 SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &block,

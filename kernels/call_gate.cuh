@@ -102,6 +102,8 @@ SYMM_INLINE void tell_step(const struct symm_call &call, const struct block_word
 
 	if (step <= lane->told)
 		return;
+	if (fault_splits(call, block))
+		fence_block(); /* the clerk has posted before, see await_clerk() */
 	post_block(call, facts, step);
 	lane->told = step;
 }
@@ -241,12 +243,15 @@ SYMM_INLINE void post_ticket(const struct symm_call &call, const struct turn_fac
 		store_pair(&call.posts->ticket, call.ticket, facts.turn);
 }
 
-/* A split turn's steps are posted by the clerk: not after this. Its workers arrive, whatever
- * happens, and its faults are bounded. */
+/* A split turn's steps are posted by the clerk: not after this, and before what the gate posts
+ * next. Its workers arrive, whatever happens, and its faults are bounded. */
 SYMM_INLINE void await_clerk(const struct symm_call &call, const struct block_words &block)
 {
-	while (fault_splits(call, block) && block.step == 0)
+	if (!fault_splits(call, block))
+		return;
+	while (block.step == 0)
 		continue;
+	fence_block();
 }
 
 /* Once all headers are here, until all worker warps have finished: true. False: it takes too long.
