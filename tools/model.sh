@@ -104,7 +104,7 @@ switch="-DMAXB=2 -DMAXL=1"
 	rules two-shot-loss -DTWOSHOT $loss
 	rules leave-loss -DLEAVE -DPASS2=0 $loss
 	rules leave-death -DLEAVE -DPASS2=0 $crash
-	rules switch $switch -DPPIN=6 $three
+	rules switch $switch $three
 	rules switch-death -DN=2 $switch -DS=4 -DPASS1=3 -DMAXC=1
 	rules give-up -DGIVEUP
 	rules give-up-death-2 -DN=2 -DGIVEUP -DMAXC=1 $three
@@ -146,7 +146,7 @@ if [ "$long" = long ]; then
 		rules loss-and-death -DMAXC=1 -DMAXL=1 -DPPIN=130
 		rules two-losses-and-delay -DMAXL=2 -DMAXD=1
 		rules two-shot-death -DTWOSHOT $crash
-		rules switch-death-3 $switch $crash $three
+		rules switch-death-3 $switch -DMAXC=1 -DCPIN=5 $three
 		rules give-up-death -DGIVEUP $crash
 		rules give-up-loss -DGIVEUP $loss
 		rules give-up-all-2 -DN=2 -DGIVEUP -DMAXC=1 -DMAXL=1 -DMAXD=1
