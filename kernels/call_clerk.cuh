@@ -100,13 +100,11 @@ SYMM_INLINE void post_block(const struct symm_call &call, const struct turn_fact
  * The fence is of the GPU: peers may trust the word only together with what they know otherwise,
  * see cuda-path.md, "Packets and the full wire".
  */
-SYMM_INLINE void vouch_for_retained(const struct symm_call &call, struct block_words &block,
-				    const struct turn_facts &facts)
+SYMM_INLINE void vouch_for_retained(const struct symm_call &call, const struct turn_facts &facts)
 {
 	uint64_t *words = (uint64_t *)(call.own + call.layout.block_staged) +
 			  parity_of(facts.turn) * SYMM_BLOCKS_MAX;
 
-	block.staged_ticks = (uint32_t)elapsed(facts);
 	fence_gpu();
 	if (lane_id() == 0)
 		store_relaxed(words + blockIdx.x,
@@ -159,11 +157,13 @@ SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &
 			      const struct turn_facts &facts, const struct clerk_work &work)
 {
 	barrier_wait<BARRIER_STAGED>(call.workers + 32);
+	block.staged_ticks = (uint32_t)elapsed(facts);
+	__syncwarp();
 	if (lane_id() == 0)
 		block.entered = 1;
 	if (work.pull && !fault_splits(call, block))
 		vouch_for_inputs(call, block);
-	vouch_for_retained(call, block, facts);
+	vouch_for_retained(call, facts);
 	if (fault_splits(call, block))
 		clerk_inputs_split(call, block, work.pull);
 	block.step = SYMM_BLOCK_PUSHED;

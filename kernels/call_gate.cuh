@@ -166,6 +166,15 @@ SYMM_INLINE void write_lines(const struct symm_call &call, const struct turn_fac
 	}
 }
 
+/* Workers that have finished do not tell that the clerk has come by: it may have been held up since
+ * the kernel began. It waits for nobody but them. */
+SYMM_INLINE void await_entered(const struct block_words &block)
+{
+	while (!block.entered)
+		continue;
+	__syncwarp();
+}
+
 /* As soon as nobody can read the old ones any more: so that it is not left for the end. */
 SYMM_INLINE void move_on(const struct symm_call &call, const struct block_words &block,
 			 const struct turn_facts &facts, struct gate_lane *lane)
@@ -281,8 +290,10 @@ SYMM_INLINE void end_done(const struct symm_call &call, const struct block_words
 	await_clerk(call, block);
 	if (lane_id() == 0)
 		store_relaxed(post, done);
-	if (!lane.moved_on)
+	if (!lane.moved_on) {
+		await_entered(block);
 		write_lines(call, facts);
+	}
 	if (blockIdx.x == 0) {
 		end_record(call, block, facts);
 		post_ticket(call, facts);

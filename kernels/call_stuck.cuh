@@ -85,6 +85,21 @@ SYMM_INLINE void give_voice_up(const struct symm_call &call, const struct stuck_
 		store_gpu(&call.state->stuck_owner, 0);
 }
 
+/* Ranks whose header is not here any more. The own watcher takes them away when it gives its part
+ * to a rescue, and a worker that had not looked yet waits for them without a note. */
+SYMM_INLINE uint32_t headers_gone(const struct symm_call &call, const struct block_words &block)
+{
+	uint32_t lane = lane_id();
+	bool gone = false;
+
+	if (lane < call.nranks && lane != call.rank)
+		gone = load_relaxed(word_of(call.own, call.layout.headers, parity_of(block.turn),
+					    blockIdx.x, lane)) >>
+			       32 !=
+		       block.flag;
+	return __ballot_sync(~0u, gone);
+}
+
 /* Ranks whose header is not here; where all are, ranks whose data some worker has been polling
  * since the last look. 0: not known yet. */
 SYMM_INLINE uint32_t who_is_missing(const struct symm_call &call, struct block_words &block,
@@ -99,6 +114,8 @@ SYMM_INLINE uint32_t who_is_missing(const struct symm_call &call, struct block_w
 	}
 	inputs = __shfl_sync(~0u, inputs, 0) | headers;
 	results = __shfl_sync(~0u, results, 0);
+	if (!inputs && !results)
+		inputs = headers_gone(call, block);
 	*ret_phase = inputs ? PHASE_INPUTS : PHASE_RESULTS;
 	return inputs ? inputs : results;
 }
@@ -255,6 +272,7 @@ static __device__ __noinline__ int gate_stuck(const struct symm_call &call,
 static __device__ __noinline__ void end_stuck(const struct symm_call &call,
 					      struct block_words &block, int outcome)
 {
+	await_entered(block);
 	write_lines(call, block);
 	if (outcome == STUCK_FAILED)
 		return;

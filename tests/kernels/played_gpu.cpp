@@ -16,7 +16,8 @@ enum {
 	STACK_BYTES = 65536,
 	PENDING_MAX = 96,   /* stores of a block that wait */
 	STEPS_MAX = 500000, /* of a run */
-	FUEL_MAX = 60	    /* basic blocks between two switches */
+	FUEL_MAX = 60,	    /* basic blocks between two switches */
+	HELD_MAX = 2000	    /* steps for which a warp may be held back */
 };
 
 /* A fiber waits until the counter has moved on. */
@@ -54,6 +55,9 @@ struct block_run {
 	barrier_run barrier[BARRIERS];
 	std::vector<char> shared;
 	std::vector<pending_store> pending;
+	/* A warp that is held back while the others go on: nothing but barriers waits for a warp.
+	 */
+	uint32_t held, held_from, held_until; /* until: steps of the run; 0: none */
 };
 
 struct running {
@@ -76,7 +80,7 @@ static struct {
 	block_run *loaded; /* whose shared memory stands in `shared` */
 	char *shared;
 	size_t shared_bytes;
-	uint32_t fuel;
+	uint32_t fuel, step;
 	jmp_buf scheduler;
 	std::vector<range> allowed;
 	std::vector<std::deque<std::unique_ptr<running>>> streams;
@@ -395,6 +399,24 @@ static std::unique_ptr<char[]> take_stack(void)
 	return stack;
 }
 
+/* In every other block some warp, for a time that is more than a short turn takes. */
+static void choose_held(block_run *block, uint32_t warps)
+{
+	if (played_random(2))
+		return;
+	block->held = (uint32_t)played_random(warps);
+	block->held_from = gpu.step + (uint32_t)played_random(HELD_MAX / 20);
+	block->held_until = block->held_from + (uint32_t)played_random(HELD_MAX);
+}
+
+static bool is_held(const fiber &f)
+{
+	const block_run &block = *f.block;
+
+	return f.thread / 32 == block.held && gpu.step >= block.held_from &&
+	       gpu.step < block.held_until;
+}
+
 /* Shared memory begins with whatever stood there. */
 static void begin_kernel(running *run)
 {
@@ -406,6 +428,7 @@ static void begin_kernel(running *run)
 	for (uint32_t b = 0; b < kernel.blocks; b++) {
 		run->blocks[b].number = b;
 		run->blocks[b].shared.assign(gpu.shared_bytes, (char)0xcd);
+		choose_held(&run->blocks[b], kernel.threads / 32);
 	}
 	for (size_t i = 0; i < run->fibers.size(); i++) {
 		fiber *f = &run->fibers[i];
@@ -437,9 +460,14 @@ static void step_kernel(running *run)
 	size_t warps = run->fibers.size() / 32;
 	size_t first = played_random(warps), some = 1 + played_random(warps);
 
-	for (size_t w = 0; w < some; w++)
+	for (size_t w = 0; w < some; w++) {
+		fiber *warp = &run->fibers[(first + w) % warps * 32];
+
+		if (is_held(warp[0]))
+			continue;
 		for (size_t lane = 0; lane < 32 && !gpu.failure[0]; lane++)
-			run_fiber(&run->fibers[(first + w) % warps * 32 + lane]);
+			run_fiber(&warp[lane]);
+	}
 	for (block_run &block : run->blocks)
 		land_some(block.pending);
 }
@@ -462,7 +490,7 @@ static void step_stream(std::deque<std::unique_ptr<running>> &stream)
 
 bool played_run(const std::function<void()> &host)
 {
-	for (uint32_t step = 0; step < STEPS_MAX && !gpu.failure[0]; step++) {
+	for (gpu.step = 0; gpu.step < STEPS_MAX && !gpu.failure[0]; gpu.step++) {
 		bool idle = true;
 
 		gpu.ticks += played_random(1000);

@@ -2,7 +2,8 @@
 /*
  * A GPU that runs call kernels on the CPU, one thread at a time: each thread of each block of each
  * rank is a fiber. Which warp goes on next, and for how many of the compiler's basic blocks
- * (-fsanitize-coverage=trace-pc), a seeded generator decides; so a schedule can be run again.
+ * (-fsanitize-coverage=trace-pc), a seeded generator decides; so a schedule can be run again. Some
+ * warps it holds back for longer than all the others take.
  *
  * Stores wait in a queue of their block and reach memory in any order, as wholes of what the GPU
  * promises to store whole, until a fence. The block itself sees them at once.

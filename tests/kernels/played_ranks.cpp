@@ -412,7 +412,8 @@ void played_watchers::look(void)
 	if (!asked)
 		return;
 	for (uint32_t r = 0; r < ranks->nranks; r++) {
-		if (ranks->rank[r]->orders->abandon != hit && played_random(50) == 0)
+		/* Like the runtime: only a kernel that has said that it is stuck is asked. */
+		if (ranks->rank[r]->posts->stuck >> 3 == hit && played_random(50) == 0)
 			ranks->rank[r]->orders->abandon = hit;
 		for (uint32_t b = 0; b < SYMM_BLOCKS_MAX && !any_left; b++)
 			any_left = SYMM_BLOCK_STATE(ranks->rank[r]->posts->block[b]) ==
