@@ -70,7 +70,7 @@ static char *region_of(const struct belay_comm *comm, unsigned rank)
 
 bool device_input_is_whole(struct belay_comm *comm, unsigned rank, uint64_t turn)
 {
-	static const char what[] = "reading a dead rank's block words";
+	static const char what[] = "reading block words";
 	const struct device *device = comm->device;
 	uint64_t words[SYMM_BLOCKS_MAX];
 	const char *from = region_of(comm, rank) + device->symm.layout.block_staged +

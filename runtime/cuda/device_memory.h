@@ -13,7 +13,8 @@
 struct belay_comm;
 struct gpu_error;
 
-/* Whether the retained input of a turn of a rank that died is whole and can be read (P3). */
+/* Whether the retained input of a turn, the own or that of a rank that died, is whole and can be
+ * read (P3). */
 bool device_input_is_whole(struct belay_comm *comm, unsigned rank, uint64_t turn);
 
 /* Before this rank gives its part to the rescue of a turn (R5): marks the turn in mode.dirty, and

@@ -376,6 +376,17 @@ static void begin_ring(struct rescue *rescue)
 		take_stash(rescue);
 }
 
+/* Whether the own part may leave the device. A block that is done says so without a fence, and
+ * counts as staged by that (P2): whether its input stands whole, only the word in the region tells
+ * (P3). A call that is the ring's own posts its steps behind a fence. */
+static bool device_is_ready(const struct rescue *rescue)
+{
+	struct belay_comm *comm = rescue->comm;
+
+	return (rescue->whole_call || device_input_is_whole(comm, comm->rank, rescue->turn)) &&
+	       device_prepare_rescue(comm, rescue->turn) == 0;
+}
+
 /* All descriptions stand: gives the own part. Whatever this rank does for R5 comes before that. */
 static void begin(struct rescue *rescue)
 {
@@ -383,7 +394,7 @@ static void begin(struct rescue *rescue)
 
 	/* A device that is too busy now is asked again at the next look: nobody else can give this
 	 * part, and nobody would begin another attempt. */
-	if (comm->device && !rescue->over && device_prepare_rescue(comm, rescue->turn))
+	if (comm->device && !rescue->over && !device_is_ready(rescue))
 		return;
 	rescue->joined = true;
 	if (!comm->device)

@@ -313,6 +313,92 @@ START_TEST(a_dead_ranks_input_is_used_when_it_is_whole_and_only_then)
 }
 END_TEST
 
+/* ---- a live rank's input -------------------------------------------------------------------- */
+
+#define HIDDEN 3 /* the call whose input rank 1 has retained, but not so that others can see it */
+
+static void flip_retained(struct rank_seat *seat, uint64_t turn)
+{
+	const struct symm_comm *symm = &seat->comm->device->symm;
+
+	symm->region[(size_t)seat->rank * symm->layout.stride + symm->layout.retained +
+		     (turn & 1) * symm->layout.symm_bytes] ^= 1;
+}
+
+/* Until the own watcher has looked some times after another rank has abandoned the turn: then
+ * nothing but the word of the retained input keeps it from giving that. */
+static void await_looks(struct rank_seat *seat, uint64_t turn)
+{
+	const struct belay_comm *comm = seat->comm;
+	uint64_t until = rank_now_ns() + 20 * NS_PER_S, beat = 0, now;
+	int looks = 0;
+
+	while (looks < 5 && rank_now_ns() < until) {
+		(void)poll(NULL, 0, 1);
+		now = atomic_load_explicit(&comm->own->heartbeat_ns, memory_order_acquire);
+		if (atomic_load_explicit(&comm->control.rank[0].abandoned, memory_order_acquire) ==
+			    turn &&
+		    now != beat)
+			looks++;
+		beat = now;
+	}
+	RANK_EXPECT(seat, looks == 5);
+}
+
+/* Its kernel is done; but what it has retained, and the word that says so, come later. */
+static void hide_input(struct rank_seat *seat, struct CUstream_st *stream)
+{
+	const struct symm_comm *symm = &seat->comm->device->symm;
+	uint64_t *words =
+		(uint64_t *)(void *)(symm->region + (size_t)seat->rank * symm->layout.stride +
+				     symm->layout.block_staged) +
+		(HIDDEN & 1) * SYMM_BLOCKS_MAX;
+	uint64_t word;
+
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(stream), 0);
+	word = words[0];
+	RANK_EXPECT(seat, SYMM_BLOCK_TURN(word) == HIDDEN);
+	words[0] = 0;
+	flip_retained(seat, HIDDEN);
+	await_looks(seat, HIDDEN);
+	flip_retained(seat, HIDDEN);
+	__atomic_store_n(&words[0], word, __ATOMIC_RELEASE);
+}
+
+static void lose_what_is_hidden(struct rank_seat *seat)
+{
+	struct CUstream_st *stream = cpu_gpu_stream_create();
+
+	if (!create(seat))
+		return;
+	for (uint64_t seq = 1; seq < HIDDEN + 3; seq++) {
+		struct device_call call = {.count = 5000, .dtype = BELAY_F32, .op = BELAY_SUM};
+
+		device_call_prepare(seat, &call);
+		device_call_fill(seat, &call, seq);
+		RANK_EXPECT(seat, device_call_enqueue(seat, &call, stream));
+		if (seq == HIDDEN && seat->rank == 1)
+			hide_input(seat, stream);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(stream), 0);
+		device_call_check(seat, &call);
+		device_call_free(&call);
+	}
+	note_statistics(seat);
+	rank_destroy(seat);
+	cpu_gpu_stream_free(stream);
+}
+
+START_TEST(a_rank_that_is_done_gives_its_input_only_when_that_is_whole)
+{
+	struct rescue_plan plan = {.fault = "rank=1,seq=3,kind=drop"};
+	struct rank_group group;
+
+	run(lose_what_is_hidden, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_eq(group.report[0].statistics.rescued_seqs, 1);
+}
+END_TEST
+
 /* ---- only late ------------------------------------------------------ */
 
 static void make_calls(struct rank_seat *seat)
@@ -455,6 +541,7 @@ static Suite *suite(void)
 		LOSSES);
 	tcase_add_test(c, what_an_abandoned_turn_has_left_behind_is_never_taken_for_data);
 	tcase_add_loop_test(c, a_dead_ranks_input_is_used_when_it_is_whole_and_only_then, 0, 2);
+	tcase_add_test(c, a_rank_that_is_done_gives_its_input_only_when_that_is_whole);
 	tcase_add_test(c, a_rank_that_is_only_late_is_waited_for);
 	suite_add_tcase(s, c);
 
