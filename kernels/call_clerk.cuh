@@ -166,6 +166,7 @@ SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &
 	vouch_for_retained(call, facts);
 	if (fault_splits(call, block))
 		clerk_inputs_split(call, block, work.pull);
+	__syncwarp(); /* the step is any lane's word for what all have stored */
 	block.step = SYMM_BLOCK_PUSHED;
 }
 
@@ -177,6 +178,7 @@ SYMM_INLINE void clerk_results(const struct symm_call &call, struct block_words 
 	barrier_wait<BARRIER_RESULTS>(call.workers + 32);
 	if (work.flagged && !block.leave)
 		vouch_for_results(call, block);
+	__syncwarp();
 	block.step = SYMM_BLOCK_RESULTS;
 }
 
