@@ -78,7 +78,8 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 	enum {
 		TYPE = DTYPE,
 		WORDS = FORM::WORDS,
-		BATCH = WORDS == 4 && (N == 2 || N == 4) ? 2 : 1,
+		BATCH = WORDS == 4 && N == 2 ? 2 : 1,
+		PACKETS_AT_ONCE = BATCH * (N ? N : 4),
 		PULL = 0,
 		PATIENT = 0
 	};
@@ -197,8 +198,11 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 
 		/* As long as any lane has packets. */
 		for (uint32_t i = first; i - lane_id() < packets(call); i += BATCH * step) {
-			char *to = made_now(call.recv + i * (uint64_t)(WORDS * 4));
+			/* Ready before the wait, where registers are left for it. */
+			char *to = call.recv + i * (uint64_t)(WORDS * 4);
 
+			if (PACKETS_AT_ONCE <= 4)
+				to = made_now(to);
 			own_batch(call, parity, i, own);
 			if (!batch.receive(call, block, form, header, from,
 					   packet_range{i, step, packets(call)}, own))

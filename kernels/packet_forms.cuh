@@ -200,25 +200,25 @@ SYMM_INLINE void note_missing(struct block_words &block, uint32_t phase, uint32_
 
 /* M1, for a worker warp: lane q looks at the header that rank q sends to this block. */
 struct header_watch {
-	const uint64_t *at;  /* NULL: this lane has none to look at */
+	const uint64_t *at;
 	uint64_t want, word; /* what it ought to say; what it said last */
 
-	/* Asks for it once. */
+	/* Asks for it once. A lane that has none to look at has seen what it wants. */
 	__device__ __forceinline__ header_watch(const struct symm_call &call,
 						const struct turn_facts &facts,
 						const struct block_words &block)
-	    : at(NULL), want(header_of(call, facts, block)), word(0)
+	    : at(word_of(call.own, call.layout.headers, parity_of(facts.turn), blockIdx.x,
+			 lane_id() % SYMM_RANKS_MAX)),
+	      want(header_of(call, facts, block)),
+	      word(lane_id() < call.nranks && lane_id() != call.rank ? 0 : want)
 	{
-		if (lane_id() < call.nranks && lane_id() != call.rank)
-			at = word_of(call.own, call.layout.headers, parity_of(facts.turn),
-				     blockIdx.x, lane_id());
 		look();
 	}
 
 	/* Any other word than one with this turn's flag is nothing (R5). */
 	__device__ __forceinline__ bool waits() const
 	{
-		return at && (uint32_t)(word >> 32) != (uint32_t)(want >> 32);
+		return (uint32_t)(word >> 32) != (uint32_t)(want >> 32);
 	}
 
 	__device__ __forceinline__ void look()
@@ -230,7 +230,7 @@ struct header_watch {
 	 * something else; the gate has told the host. */
 	__device__ __forceinline__ bool agrees(const struct block_words &block) const
 	{
-		if (!__any_sync(~0u, at && word != want))
+		if (!__any_sync(~0u, word != want))
 			return true;
 		while (!block.leave)
 			continue;
