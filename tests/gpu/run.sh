@@ -15,7 +15,8 @@
 #
 # --long: soaks of 100,000 calls, and kills at each step in each position. --seconds: each set ends within so many; what it did not come to is
 # skipped. --racecheck-build: for racecheck, built with NVCCFLAGS='-O3 -DSYMM_RACECHECK', which makes atomics of the words
-# in shared memory that kernels poll; racecheck takes them for races otherwise. The table is printed when the script is interrupted, too. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
+# in shared memory that kernels poll; racecheck takes them for races otherwise. The table is printed when the script is
+# interrupted, too. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
 set -u
 
 build=${top_builddir:-.}
@@ -28,7 +29,7 @@ racecheck_build=
 
 usage()
 {
-	sed -n '5,20s/^# *//p' "$0" >&2
+	sed -n '5,19s/^# *//p' "$0" >&2
 	exit 2
 }
 
