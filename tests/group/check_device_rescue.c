@@ -316,6 +316,7 @@ END_TEST
 /* ---- a live rank's input -------------------------------------------------------------------- */
 
 #define HIDDEN 3 /* the call whose input rank 1 has retained, but not so that others can see it */
+#define LOOKS  5 /* beats of the watcher, in which it would give the part if nothing kept it */
 
 static void flip_retained(struct rank_seat *seat, uint64_t turn)
 {
@@ -344,14 +345,14 @@ static void await_looks(struct rank_seat *seat, uint64_t turn)
 	uint64_t until = rank_now_ns() + 20 * NS_PER_S, beat = 0, now;
 	int looks = 0;
 
-	while (looks < 5 && rank_now_ns() < until) {
+	while (looks < LOOKS && rank_now_ns() < until) {
 		(void)poll(NULL, 0, 1);
 		now = atomic_load_explicit(&comm->own->heartbeat_ns, memory_order_acquire);
 		if (is_abandoned(comm, turn) && now != beat)
 			looks++;
 		beat = now;
 	}
-	RANK_EXPECT(seat, looks == 5);
+	RANK_EXPECT(seat, looks == LOOKS);
 }
 
 /* Its kernel is done; but what it has retained, and the word that says so, come later. */
@@ -381,7 +382,8 @@ static void lose_what_is_hidden(struct rank_seat *seat)
 	if (!create(seat))
 		return;
 	for (uint64_t seq = 1; seq < HIDDEN + 3; seq++) {
-		struct device_call call = {.count = 5000, .dtype = BELAY_F32, .op = BELAY_SUM};
+		/* Integers: no rounding hides a flipped bit. */
+		struct device_call call = {.count = 5000, .dtype = BELAY_I32, .op = BELAY_SUM};
 
 		device_call_prepare(seat, &call);
 		device_call_fill(seat, &call, seq);
