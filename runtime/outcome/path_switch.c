@@ -48,7 +48,9 @@ static void take(struct belay_comm *comm, uint64_t word)
  */
 static void announce(struct belay_comm *comm, const struct call *call)
 {
-	uint32_t wanted = atomic_load_explicit(&comm->path_wanted, memory_order_acquire);
+	/* One access, so that no later wish of the watcher is wiped out: the breaker would be
+	 * closed, and calls would never come back. Acquire: pairs with the release in want(). */
+	uint32_t wanted = atomic_exchange_explicit(&comm->path_wanted, 0, memory_order_acquire);
 	uint64_t turns = call_turns(call->count * call->element_bytes, comm->turn_bytes);
 	uint64_t word;
 
@@ -58,7 +60,6 @@ static void announce(struct belay_comm *comm, const struct call *call)
 	/* Release, though `staged` would do: a rank that sees the word sees the decision's
 	 * reasons. */
 	atomic_store_explicit(&comm->control.head->path_switch, word, memory_order_release);
-	atomic_store_explicit(&comm->path_wanted, 0, memory_order_relaxed);
 }
 
 void path_switch_take(struct belay_comm *comm, const struct call *call, uint64_t word)
