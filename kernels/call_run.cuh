@@ -259,11 +259,12 @@ template <class WORK, class DIRTY> SYMM_INLINE void call_run(const struct symm_c
 		work.prepare(call);
 	else if (warp == call.warps)
 		clear_words(call, block);
-	/* S6: the kernel before has ended. Only then may the next one come to wait here: so at most
-	 * two calls stand on the device at a time, and a rescue finds room beside one that is
-	 * stuck. */
+	/* S6: the kernel before has ended. Only then may the next one come to wait here, and only if
+	 * two such grids of each rank fit: so at most two calls stand on the device at a time, and a
+	 * rescue finds room beside one that is stuck. */
 	wait_for_kernel_before();
-	launch_dependents();
+	if (call.programmatic)
+		launch_dependents();
 	words = entry_load(call);
 	if (warp < call.warps)
 		work.begin(call);

@@ -55,39 +55,6 @@ int symm_kernels_load(const char **ret_what)
 	return error;
 }
 
-/* The least over a list, and over what *blocks is already. */
-static cudaError_t least_blocks(kernel_list *list, int threads, int *blocks)
-{
-	const struct symm_kernel *kernels;
-	size_t n = list(&kernels);
-	cudaError_t error = cudaSuccess;
-	int fit = 0;
-
-	for (size_t i = 0; i < n && error == cudaSuccess; i++) {
-		if (!kernels[i].function)
-			continue;
-		error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernels[i].function,
-								      threads, 0);
-		if (error == cudaSuccess && fit < *blocks)
-			*blocks = fit;
-	}
-	return error;
-}
-
-int symm_kernels_blocks_per_sm(uint32_t threads, int *ret_blocks)
-{
-	cudaError_t error = cudaSuccess;
-	int blocks = INT32_MAX;
-
-	for (size_t i = 0; i < SYMM_ALGORITHMS && error == cudaSuccess; i++)
-		error = least_blocks(call_lists[i], (int)threads + CALL_SERVICE_THREADS, &blocks);
-	if (error == cudaSuccess)
-		*ret_blocks = blocks;
-	else
-		(void)cudaGetLastError();
-	return (int)error;
-}
-
 /* ---- one call -----------------------------------------------------------------------------------
  */
 
@@ -146,6 +113,7 @@ static void fill_turn(const struct symm_launch *launch, struct symm_call *call)
 	call->first_turn = launch->turn_of_call == 0;
 	call->workers = launch->threads;
 	call->warps = launch->threads / 32;
+	call->programmatic = launch->programmatic;
 	call->dtype = launch->dtype;
 	call->op = launch->op;
 	call->path = launch->path;
@@ -210,7 +178,7 @@ int symm_launch_call(const struct symm_comm *comm, const struct symm_launch *lau
 	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
 	attribute.val.programmaticStreamSerializationAllowed = 1;
 	config.attrs = &attribute;
-	config.numAttrs = comm->programmatic ? 1 : 0;
+	config.numAttrs = launch->programmatic ? 1 : 0;
 	error = cudaLaunchKernelExC(&config, kernel, arguments);
 	if (error != cudaSuccess)
 		(void)cudaGetLastError();

@@ -85,6 +85,7 @@ struct symm_call {
 	uint32_t workers, warps;   /* of a block; warps = workers / 32 */
 	uint32_t turns_after;	   /* turns of the call that follow this one */
 	uint32_t first_turn;	   /* 1: of its call */
+	uint32_t programmatic;	   /* 1: the next kernel may come to wait before this one has ended */
 	uint32_t packets[2];	   /* in the turn, of 8 and of 16 bytes; the last may be partial */
 	uint32_t slice_packets;	   /* two-shot: in a rank's part, of 16 bytes */
 	uint32_t whole_in[2];	   /* packets that can be loaded from `send` at once ... */

@@ -65,7 +65,6 @@ struct symm_comm {
 	uint64_t last_ns;    /* the kernel's own last deadline: leaves without a result */
 	const struct symm_fault *faults; /* device memory */
 	uint32_t nfaults;		 /* 0: none armed */
-	uint32_t programmatic; /* 1: programmatic dependent launch may be used (each rank has its GPU) */
 };
 
 /* One turn. */
@@ -84,14 +83,12 @@ struct symm_launch {
 	uint16_t flags;	   /* enum call_flag for the record */
 	uint16_t blocks;   /* grid, 1 .. SYMM_BLOCKS_MAX; the same on every rank */
 	uint16_t threads;  /* worker threads of a block, a multiple of 32, up to 512 */
+	uint8_t programmatic; /* 1: two of these may stand on the device at once (struct launch_shape) */
 };
 
 /* Loads every kernel into the current context, so that no later launch does (lazy loading beside a
  * spinning kernel can deadlock). 0 or a CUDA error; *ret_what names the kernel then. */
 int symm_kernels_load(const char **ret_what);
-
-/* How many blocks of the most demanding call kernel fit on one multiprocessor with `threads` workers. */
-int symm_kernels_blocks_per_sm(uint32_t threads, int *ret_blocks);
 
 /* An allreduce turn on the symm path. */
 int symm_launch_call(const struct symm_comm *comm, const struct symm_launch *launch,

@@ -13,11 +13,6 @@ int symm_kernels_load(const char **ret_what)
 	return NO_KERNELS;
 }
 
-int symm_kernels_blocks_per_sm(uint32_t threads UNUSED, int *ret_blocks UNUSED)
-{
-	return NO_KERNELS;
-}
-
 int symm_launch_call(const struct symm_comm *comm UNUSED, const struct symm_launch *launch UNUSED,
 		     struct CUstream_st *stream UNUSED)
 {

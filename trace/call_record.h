@@ -71,7 +71,8 @@ enum event_kind {
 	EVENT_RESCUE_BEGIN =
 		6, /* seq, pass; peer: whose data was lost, -1 unknown; value: attempt; path: via */
 	EVENT_RESCUE_END = 7, /* seq, pass; duration_ns; status; mask: ranks that were stuck, as far
-				 as known here */
+				 as known here; value: ns of duration_ns that NCCL took to gather,
+				 0: over sockets, or not gathered */
 	EVENT_BREAKER = 8,    /* value: enum belay_breaker_state; path; seq: agreed seq */
 	EVENT_PATH_SWITCH = 9, /* path: new path; value: old path; seq: from which; text: reason */
 	EVENT_VERDICT = 10,    /* seq, pass; cause; peer: culprit or -1; value: proposer; text */

@@ -295,8 +295,7 @@ static void plan_launches(struct belay_comm *comm)
 	device->topology = topology_of(comm->control.device, comm->nranks);
 	tuning_launch_table(&comm->tuning, comm->nranks, device->topology, table);
 	table->blocks_max = topology_blocks_max(comm->control.device, comm->nranks);
-	table->programmatic = topology_programmatic(comm->control.device, comm->nranks);
-	device->symm.programmatic = table->programmatic;
+	table->pair_blocks_max = topology_pair_blocks_max(comm->control.device, comm->nranks);
 }
 
 /* Block words of a rank, and tags of all parts, pass through the bounce memory too. */

@@ -192,6 +192,7 @@ static void describe_turn(const struct belay_comm *comm, const struct call *call
 	launch->algorithm = shape.algorithm;
 	launch->blocks = shape.blocks;
 	launch->threads = shape.threads;
+	launch->programmatic = shape.programmatic;
 }
 
 int enqueue_turns(struct belay_comm *comm, const struct call *call, enum belay_path path,

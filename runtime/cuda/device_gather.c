@@ -111,6 +111,7 @@ enum gather_state device_gather_look(struct belay_comm *comm, struct device_gath
 		return gather->state;
 	progress = nccl_worker_progress(comm->device->nccl, now_ns);
 	if (progress == NCCL_DONE) {
+		gather->took_ns = nccl_worker_gather_ns(comm->device->nccl);
 		gather->state = check_tags(comm, gather) ? GATHER_FAILED : GATHER_READY;
 	} else if (progress != NCCL_RUNNING) {
 		gather->state = GATHER_FAILED;

@@ -41,6 +41,7 @@ struct device_gather {
 	uint64_t turn;
 	uint64_t deadline_ns;
 	uint64_t stride; /* from part to part */
+	uint64_t took_ns; /* READY: NCCL's own time */
 };
 
 /* Gives this rank's part; `over`: only to keep step, its retained input may be another turn's by

@@ -31,17 +31,6 @@ static void look_at_peer(struct device *device, struct control_facts *own,
 	own->peer_nvlink |= (uint64_t)nvlink << rank;
 }
 
-/* Ranks that share a device run at the same time, each with one call, and leave room for a rescue.
- * A rank that is alone has room for a second communicator, or for the call behind (programmatic
- * launch). */
-static void bound_grid(const struct belay_comm *comm)
-{
-	struct control_facts *own = &comm->control.device[comm->rank].facts;
-	uint32_t sharing = comm->device->sharing;
-
-	own->blocks_max = launch_blocks_max(own->multiprocessors, sharing, sharing > 1 ? 1 : 2);
-}
-
 static void look_at_peers(struct belay_comm *comm)
 {
 	struct control_device *devices = comm->control.device;
@@ -51,7 +40,6 @@ static void look_at_peers(struct belay_comm *comm)
 	for (unsigned r = 0; r < comm->nranks; r++)
 		if (r != comm->rank)
 			look_at_peer(device, &devices[comm->rank].facts, &devices[r].facts, r);
-	bound_grid(comm);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */

@@ -60,21 +60,31 @@ enum launch_topology topology_of(const struct control_device *devices, uint32_t 
 	return pairs.nvlink ? TOPOLOGY_NVLINK : TOPOLOGY_ONE_DEVICE;
 }
 
-bool topology_programmatic(const struct control_device *devices, uint32_t nranks)
-{
-	for (uint32_t r = 0; r < nranks; r++)
-		if (topology_sharing(devices, nranks, r) > 1 ||
-		    devices[r].facts.compute < COMPUTE_PROGRAMMATIC)
-			return false;
-	return true;
-}
-
 uint32_t topology_blocks_max(const struct control_device *devices, uint32_t nranks)
 {
 	uint32_t blocks = SYMM_BLOCKS_MAX;
 
-	for (uint32_t r = 0; r < nranks; r++)
-		if (devices[r].facts.blocks_max < blocks)
-			blocks = devices[r].facts.blocks_max;
+	for (uint32_t r = 0; r < nranks; r++) {
+		uint32_t sharing = topology_sharing(devices, nranks, r);
+		uint32_t fit = launch_blocks_max(devices[r].facts.multiprocessors, sharing,
+						 sharing > 1 ? 1 : 2);
+
+		blocks = fit < blocks ? fit : blocks;
+	}
 	return blocks ? blocks : 1;
+}
+
+uint32_t topology_pair_blocks_max(const struct control_device *devices, uint32_t nranks)
+{
+	uint32_t blocks = SYMM_BLOCKS_MAX;
+
+	for (uint32_t r = 0; r < nranks; r++) {
+		uint32_t fit = launch_blocks_max(devices[r].facts.multiprocessors,
+						 topology_sharing(devices, nranks, r), 2);
+
+		if (devices[r].facts.compute < COMPUTE_PROGRAMMATIC)
+			fit = 0;
+		blocks = fit < blocks ? fit : blocks;
+	}
+	return blocks;
 }

@@ -19,11 +19,13 @@ uint32_t topology_sharing(const struct control_device *devices, uint32_t nranks,
 /* How the devices are joined; a link counts as the lesser of what its two ends say of it. */
 enum launch_topology topology_of(const struct control_device *devices, uint32_t nranks);
 
-/* Whether programmatic dependent launch may be used: it keeps two calls of a rank resident, so each
- * rank needs a device of its own; and every device must know it. */
-bool topology_programmatic(const struct control_device *devices, uint32_t nranks);
-
-/* The largest grid that fits on every device: the least of what the ranks told. At least 1. */
+/* The largest grid that fits on every device. Ranks that share one run at the same time, each with
+ * one call, and leave room for a rescue; a rank that is alone has room for a second communicator, or
+ * for the call behind. At least 1. */
 uint32_t topology_blocks_max(const struct control_device *devices, uint32_t nranks);
+
+/* ... if two calls of each rank stand there at once, as with programmatic dependent launch. 0: not
+ * even one block does, or some device does not know such launches. */
+uint32_t topology_pair_blocks_max(const struct control_device *devices, uint32_t nranks);
 
 #endif /* BELAY_RUNTIME_CUDA_DEVICE_TOPOLOGY_H */

@@ -93,7 +93,6 @@ void launch_table_builtin(uint32_t nranks, enum launch_topology topology,
 
 	*ret_table = (struct launch_table){
 		.blocks_max = SYMM_BLOCKS_MAX,
-		.programmatic = topology == TOPOLOGY_NVLINK || topology == TOPOLOGY_PCIE,
 	};
 	for (uint32_t i = 0; i < BUILTIN_ROWS; i++)
 		if (builtin[i].topology == topology && builtin[i].ranks_from == group)
@@ -178,10 +177,12 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 
 	if (blocks > row->blocks)
 		blocks = row->blocks;
+	blocks = clamp(blocks, 1, clamp(table->blocks_max, 1, SYMM_BLOCKS_MAX));
 	return (struct launch_shape){
 		.algorithm = algorithm,
-		.blocks = (uint16_t)clamp(blocks, 1, clamp(table->blocks_max, 1, SYMM_BLOCKS_MAX)),
+		.blocks = (uint16_t)blocks,
 		.threads = (uint16_t)threads,
+		.programmatic = blocks <= table->pair_blocks_max,
 	};
 }
 
@@ -193,6 +194,12 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
  * Nor would NCCL's kernels, which take a whole multiprocessor a block, start beside them.
  *
  * Empty: for a rescue two for each rank that shares the device; a sixteenth of one's own.
+ *
+ * With programmatic launch two kernels of each rank stand on the device at once, and the one that
+ * waits holds registers that a peer may need to start. Therefore a kernel lets the next one come
+ * only if its own grid is one that fits twice, and only such a one comes early: what stands there
+ * is then either one grid of a rank, within the bound of depth 1, or two, each within that of
+ * depth 2.
  */
 uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t sharing, uint32_t depth)
 {
@@ -200,7 +207,7 @@ uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t sharing, uint32_t 
 	uint32_t resident = multiprocessors > kept ? multiprocessors - kept : 1;
 	uint32_t kernels = (sharing ? sharing : 1) * (depth ? depth : 1);
 
-	return clamp(resident / kernels, 1, SYMM_BLOCKS_MAX);
+	return clamp(resident / kernels, 0, SYMM_BLOCKS_MAX);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

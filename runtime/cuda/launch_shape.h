@@ -33,16 +33,20 @@ struct launch_row {
 struct launch_table {
 	uint32_t nrows;
 	struct launch_row row[LAUNCH_ROWS_MAX];
-	uint32_t blocks_max; /* agreed: the least of all ranks' residency bounds */
-	bool programmatic;   /* programmatic dependent launch: each rank has a device of its own */
+	/* Agreed: the least of all ranks' residency bounds. */
+	uint32_t blocks_max;
+	uint32_t pair_blocks_max; /* of grids that the next one may join; 0: none may */
 };
 
 struct launch_shape {
 	uint8_t algorithm;
 	uint16_t blocks, threads;
+	/* With programmatic dependent launch: comes to stand beside a kernel before it that is
+	 * programmatic too, and lets the next one come. */
+	bool programmatic;
 };
 
-/* The built-in table; blocks_max is not bounded yet. A tuning file may say otherwise: ask
+/* The built-in table; not bounded yet, and nothing is programmatic. A tuning file may say otherwise: ask
  * tuning_launch_table() (runtime/tuning.h) for the table in effect. */
 void launch_table_builtin(uint32_t nranks, enum launch_topology topology,
 			  struct launch_table *ret_table);
@@ -54,8 +58,8 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 				    uint64_t bytes, uint8_t dtype);
 
 /* Largest grid so that `sharing` ranks' calls, each in `depth` kernels at once (2 with programmatic
- * launch and for a second communicator), fit on the device together with room for a rescue. At
- * least 1. */
+ * launch and for a second communicator), fit on the device together with room for a rescue. 0: none
+ * does. */
 uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t sharing, uint32_t depth);
 
 /* Names in tuning files and reports: "oneshot-packets", "one_device"; static; "unknown". */

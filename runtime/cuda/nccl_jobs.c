@@ -367,6 +367,7 @@ void nccl_job_gather(void *worker)
 {
 	struct nccl_worker *w = worker;
 	const struct nccl_gather *g = &w->gather;
+	uint64_t begin_ns = clock_now_ns();
 	int running = NCCL_RUNNING, status;
 
 	if (g->inject_hang) {
@@ -377,6 +378,7 @@ void nccl_job_gather(void *worker)
 	} else {
 		status = gather_all(w, g, w->gather_why);
 	}
+	w->gather_took_ns = clock_now_ns() - begin_ns;
 	/* [GATHER] Release: the parts, or the reason. Fails when the watcher has given it up. */
 	atomic_compare_exchange_strong_explicit(&w->progress, &running,
 						status ? NCCL_FAILED : NCCL_DONE,

@@ -348,6 +348,11 @@ enum nccl_progress nccl_worker_progress(struct nccl_worker *worker, uint64_t now
 	return (enum nccl_progress)progress;
 }
 
+uint64_t nccl_worker_gather_ns(const struct nccl_worker *worker)
+{
+	return worker->gather_took_ns;
+}
+
 void nccl_worker_cancel(struct nccl_worker *worker)
 {
 	if (give_up(worker))

@@ -55,6 +55,9 @@ enum nccl_progress { NCCL_IDLE = 0, NCCL_RUNNING, NCCL_DONE, NCCL_FAILED };
  * aborted, and until the worker is freed a late store may still hit `parts`: do not use them again.
  * Takes DONE and FAILED back to IDLE. Watcher. */
 enum nccl_progress nccl_worker_progress(struct nccl_worker *worker, uint64_t now_ns);
+/* After DONE, until the next gather: what NCCL took for this one, from the call of ncclAllGather()
+ * to the end of its kernel, as the worker's thread saw it. Watcher. */
+uint64_t nccl_worker_gather_ns(const struct nccl_worker *worker);
 /* Gives a running gather up, as FAILED does but without a cause: aborts the rescue communicator.
  * Watcher. Nothing happens when none is running. */
 void nccl_worker_cancel(struct nccl_worker *worker);

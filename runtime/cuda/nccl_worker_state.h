@@ -80,10 +80,11 @@ struct nccl_worker {
 
 	/* [GATHER] `progress` is stored RUNNING by the watcher, and changed to DONE or FAILED by
 	 * one compare-and-swap, of the job or of the watcher at the deadline. Release and acquire:
-	 * the job's `gather_why` is there when its FAILED is read. */
+	 * the job's `gather_why` is there when its FAILED is read, `gather_took_ns` with DONE. */
 	_Atomic int progress;
 	struct nccl_gather gather;
 	char gather_why[NCCL_TEXT_BYTES];
+	uint64_t gather_took_ns;
 	/* [CALLS] the first error of the calls communicator; changed once, by nccl_calls_failed().
 	 * Release and acquire: `calls_why` is there when it is read. */
 	_Atomic int calls_error; /* CALLS_CLAIMED while the text is being written */

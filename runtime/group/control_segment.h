@@ -122,8 +122,8 @@ struct control_rank {
 	 * first CAS is right for all, and comes before the rank's bit in `dead`. So all judge a
 	 * dead rank alike, for ever, whatever a kernel of its still posts. */
 	_Atomic uint64_t left_whole;
-	/* With devices: the last turn that every block of this rank's kernel has left, at least one of
-	 * them without its result. It ends by a rescue or a verdict. */
+	/* With devices: the last turn that every block of this rank's kernel has left, at least one
+	 * of them without its result. It ends by a rescue or a verdict. */
 	_Atomic uint64_t abandoned;
 
 	struct life_line life; /* held by the rank's watcher */
@@ -140,10 +140,8 @@ struct control_facts {
 	uint32_t pci_domain, pci_bus, pci_device;
 	int32_t numa_node; /* -1: not known */
 	uint32_t multiprocessors;
-	uint32_t
-		blocks_max; /* largest grid that this rank can run beside the ranks on its device */
-	uint32_t compute;   /* major * 10 + minor */
-	uint32_t present;   /* 1: the rank has a device and the rest is filled in */
+	uint32_t compute;     /* major * 10 + minor */
+	uint32_t present;     /* 1: the rank has a device and the rest is filled in */
 	uint64_t peer_access; /* bit r: can map rank r's device */
 	uint64_t peer_native; /* ... with native atomics */
 	uint64_t peer_nvlink; /* ... over NVLink */

@@ -225,6 +225,7 @@ static int lost_rank(const struct rescue *rescue)
 static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint64_t now,
 			 int16_t status)
 {
+	uint64_t gather_ns = rescue->by_gather ? rescue->gather.took_ns : 0;
 	struct event_record event = {
 		.time_ns = now,
 		.seq = rescue->seq,
@@ -233,7 +234,8 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 		.status = status,
 		.peer = lost_rank(rescue),
 		.path = rescue->by_gather ? BELAY_PATH_NCCL : BELAY_PATH_RING,
-		.value = (int64_t)rescue_attempt(rescue->word),
+		.value = kind == EVENT_RESCUE_END ? (int64_t)gather_ns
+						  : (int64_t)rescue_attempt(rescue->word),
 		.mask = rescue->members,
 		.duration_ns = now - rescue->began_ns,
 	};

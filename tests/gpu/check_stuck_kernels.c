@@ -534,7 +534,7 @@ static void check_dirty(struct kernel_ranks *ranks, unsigned algorithm)
 
 static void make_nodes(const struct kernel_ranks *ranks, struct trial *trials)
 {
-	unsigned fit = blocks_that_fit(ranks, 256), most = fit < NODE_BLOCKS ? fit : NODE_BLOCKS;
+	unsigned fit = blocks_that_fit(ranks), most = fit < NODE_BLOCKS ? fit : NODE_BLOCKS;
 	const unsigned blocks[NODES] = {1, most, 2, most / 2, 3, most - 1};
 
 	for (unsigned i = 0; i < NODES; i++) {

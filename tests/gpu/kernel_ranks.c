@@ -13,6 +13,7 @@
 #include "kernels/sum_types.h"
 #include "runtime/cuda/block_words.h"
 #include "runtime/cuda/gpu.h"
+#include "runtime/cuda/launch_shape.h"
 
 #define PATTERN	     0xa5
 #define WAIT_NS	     UINT64_C(20000000000)
@@ -214,7 +215,6 @@ static void open_rank(struct kernel_ranks *ranks, unsigned r, const struct symm_
 	cuda_check(symm_kernels_load(&why), "symm_kernels_load"); /* on this device too */
 	*comm = (struct symm_comm){
 		.layout = *layout,
-		.programmatic = ranks->ndevices > 1 && ranks->ndevices >= ranks->nranks,
 		.region = ranks->space[r],
 		.state = device_memory(sizeof(struct symm_state)),
 		.steps = ranks->words[r].steps,
@@ -481,23 +481,30 @@ bool algorithm_takes(const struct kernel_ranks *ranks, unsigned algorithm, int d
 	}
 }
 
-unsigned blocks_that_fit(const struct kernel_ranks *ranks, uint16_t threads)
+static uint32_t sharing(const struct kernel_ranks *ranks)
 {
-	int per_sm = 0;
-	unsigned blocks;
+	return (ranks->nranks + ranks->ndevices - 1) / ranks->ndevices;
+}
 
-	CUDA(symm_kernels_blocks_per_sm(threads, &per_sm));
-	blocks = (unsigned)(per_sm * ranks->multiprocessors) /
-		 ((ranks->nranks + ranks->ndevices - 1) / ranks->ndevices *
-		  (ranks->comm[0].programmatic ? 2 : 1));
-	return blocks > SYMM_BLOCKS_MAX ? SYMM_BLOCKS_MAX : blocks;
+unsigned blocks_that_fit(const struct kernel_ranks *ranks)
+{
+	uint32_t blocks = launch_blocks_max((uint32_t)ranks->multiprocessors, sharing(ranks),
+					    sharing(ranks) > 1 ? 1 : 2);
+
+	return blocks ? blocks : 1;
+}
+
+/* Two calls of each rank stand on the device at once. */
+static bool fits_twice(const struct kernel_ranks *ranks, uint32_t blocks)
+{
+	return blocks <= launch_blocks_max((uint32_t)ranks->multiprocessors, sharing(ranks), 2);
 }
 
 void choose_grid(const struct kernel_ranks *ranks, struct trial *trial, uint16_t threads)
 {
 	size_t bytes = trial->count * element_bytes(trial->dtype);
 	size_t wanted = (bytes + 16u * threads - 1) / (16u * threads);
-	unsigned fit = blocks_that_fit(ranks, threads);
+	unsigned fit = blocks_that_fit(ranks);
 
 	if (wanted > 64)
 		wanted = 64;
@@ -547,6 +554,7 @@ struct symm_launch launch_of(const struct kernel_ranks *ranks, unsigned rank,
 		.path = 1,
 		.blocks = trial->blocks,
 		.threads = trial->threads,
+		.programmatic = fits_twice(ranks, trial->blocks),
 	};
 }
 

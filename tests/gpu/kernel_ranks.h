@@ -87,7 +87,7 @@ const char *algorithm_name(unsigned algorithm);
 /* Whether an algorithm carries that many bytes of that type. */
 bool algorithm_takes(const struct kernel_ranks *ranks, unsigned algorithm, int dtype, size_t bytes);
 /* Blocks of a rank, with those of all ranks on the GPU at once. */
-unsigned blocks_that_fit(const struct kernel_ranks *ranks, uint16_t threads);
+unsigned blocks_that_fit(const struct kernel_ranks *ranks);
 /* A grid that is right for the bytes, and that the GPU holds beside the other ranks'. */
 void choose_grid(const struct kernel_ranks *ranks, struct trial *trial, uint16_t threads);
 

@@ -155,14 +155,15 @@ static bool grid_makes_sense(const struct kernel_ranks *ranks, const struct tria
 {
 	size_t packets = trial->count * element_bytes(trial->dtype) / 8;
 
-	return trial->blocks == 1 || (trial->blocks <= blocks_that_fit(ranks, trial->threads) &&
+	return trial->blocks == 1 || (trial->blocks <= blocks_that_fit(ranks) &&
 				      (size_t)trial->blocks / 2 * trial->threads < packets);
 }
 
 static void measure_grids(struct kernel_ranks *ranks, struct trial *trial, uint64_t row_end,
 			  struct rows *rows)
 {
-	static const uint16_t blocks[] = {8, 16, 4, 32, 64, 2, 128, 1, 12, 24, 48};
+	static const uint16_t blocks[] = {7,  14, 15, 31, 62, 4, 8,  16,
+					  32, 64, 2,  24, 48, 1, 12, 128};
 	static const uint16_t threads[] = {256, 512, 128};
 
 	for (unsigned b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++)

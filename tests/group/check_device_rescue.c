@@ -148,6 +148,14 @@ static void check_record(const char *folder, const struct rank_group *group, uin
 		ck_assert(record->flags & CALL_DIGEST);
 	}
 	ck_assert_uint_eq(rescued, 1);
+	for (size_t i = 0; i < log.events_count; i++) {
+		const struct event_record *event = &log.events[i];
+
+		if (event->kind != EVENT_RESCUE_END || event->status)
+			continue;
+		ck_assert_int_eq(event->value > 0, path == BELAY_PATH_NCCL);
+		ck_assert_uint_ge(event->duration_ns, (uint64_t)event->value);
+	}
 	log_contents_free(&log);
 }
 

@@ -224,7 +224,9 @@ static void start_as_a_thread(struct rank_seat *seat)
 		return;
 	RANK_EXPECT(seat, seat->comm->path->id == BELAY_PATH_SYMM);
 	RANK_EXPECT(seat, seat->comm->device->sharing == 3);
-	RANK_EXPECT(seat, !seat->comm->device->table.programmatic);
+	/* 16 multiprocessors, two kept for each rank, two calls of each. */
+	RANK_EXPECT(seat, seat->comm->device->table.blocks_max == 3);
+	RANK_EXPECT(seat, seat->comm->device->table.pair_blocks_max == 1);
 	rank_destroy(seat);
 	/* Whoever is last finds nothing. */
 	rank_announce(seat, 0);

@@ -329,15 +329,6 @@ int symm_kernels_load(const char **ret_what)
 	return code;
 }
 
-int symm_kernels_blocks_per_sm(uint32_t threads, int *ret_blocks)
-{
-	int code = cpu_gpu_enter("symm_kernels_blocks_per_sm");
-
-	if (code == 0)
-		*ret_blocks = threads > 256 ? 1 : 2;
-	return code;
-}
-
 void cpu_gpu_count(struct cpu_gpu_objects *ret_objects)
 {
 	*ret_objects = (struct cpu_gpu_objects){.streams = cpu_gpu_count_streams()};

@@ -22,7 +22,7 @@ static void place(const char *on, const uint64_t nvlink[4])
 		devices[r].facts.uuid[15] = (uint8_t)on[r];
 		devices[r].facts.peer_nvlink = nvlink[r];
 		devices[r].facts.compute = 90;
-		devices[r].facts.blocks_max = 100 + (uint32_t)r;
+		devices[r].facts.multiprocessors = 132;
 	}
 }
 
@@ -31,15 +31,15 @@ static const struct {
 	uint64_t nvlink[4];
 	enum launch_topology topology;
 	uint32_t sharing; /* of rank 1 */
-	bool programmatic;
+	uint32_t blocks, pair_blocks;
 } rows[] = {
-	{"one device", "aaaa", {0}, TOPOLOGY_ONE_DEVICE, 4, false},
-	{"all NVLink", "abcd", {15, 15, 15, 15}, TOPOLOGY_NVLINK, 1, true},
-	{"no NVLink", "abcd", {0}, TOPOLOGY_PCIE, 1, true},
-	{"one pair without", "abcd", {15, 15, 7, 11}, TOPOLOGY_PCIE, 1, true},
-	{"only one end says so", "abcd", {15, 15, 15, 0}, TOPOLOGY_PCIE, 1, true},
-	{"two on each", "aabb", {15, 15, 15, 15}, TOPOLOGY_MIXED, 2, false},
-	{"one shared, no NVLink", "abac", {0}, TOPOLOGY_MIXED, 1, false},
+	{"one device", "aaaa", {0}, TOPOLOGY_ONE_DEVICE, 4, 31, 15},
+	{"all NVLink", "abcd", {15, 15, 15, 15}, TOPOLOGY_NVLINK, 1, 62, 62},
+	{"no NVLink", "abcd", {0}, TOPOLOGY_PCIE, 1, 62, 62},
+	{"one pair without", "abcd", {15, 15, 7, 11}, TOPOLOGY_PCIE, 1, 62, 62},
+	{"only one end says so", "abcd", {15, 15, 15, 0}, TOPOLOGY_PCIE, 1, 62, 62},
+	{"two on each", "aabb", {15, 15, 15, 15}, TOPOLOGY_MIXED, 2, 64, 32},
+	{"one shared, no NVLink", "abac", {0}, TOPOLOGY_MIXED, 1, 62, 32},
 };
 
 START_TEST(the_slowest_pair_makes_the_topology)
@@ -47,7 +47,8 @@ START_TEST(the_slowest_pair_makes_the_topology)
 	place(rows[_i].on, rows[_i].nvlink);
 	ck_assert_msg(topology_of(devices, 4) == rows[_i].topology, "%s", rows[_i].what);
 	ck_assert_msg(topology_sharing(devices, 4, 1) == rows[_i].sharing, "%s", rows[_i].what);
-	ck_assert_msg(topology_programmatic(devices, 4) == rows[_i].programmatic, "%s",
+	ck_assert_msg(topology_blocks_max(devices, 4) == rows[_i].blocks, "%s", rows[_i].what);
+	ck_assert_msg(topology_pair_blocks_max(devices, 4) == rows[_i].pair_blocks, "%s",
 		      rows[_i].what);
 }
 END_TEST
@@ -56,7 +57,7 @@ START_TEST(a_rank_alone_is_on_one_device)
 {
 	place("abcd", (const uint64_t[4]){0});
 	ck_assert_int_eq(topology_of(devices, 1), TOPOLOGY_ONE_DEVICE);
-	ck_assert(topology_programmatic(devices, 1));
+	ck_assert_uint_eq(topology_pair_blocks_max(devices, 1), 62);
 }
 END_TEST
 
@@ -64,20 +65,22 @@ START_TEST(an_older_device_keeps_all_from_programmatic_launch)
 {
 	place("abcd", (const uint64_t[4]){0});
 	devices[3].facts.compute = 89;
-	ck_assert(!topology_programmatic(devices, 4));
+	ck_assert_uint_eq(topology_pair_blocks_max(devices, 4), 0);
+	ck_assert_uint_eq(topology_blocks_max(devices, 4), 62);
 }
 END_TEST
 
 START_TEST(the_smallest_bound_counts_for_all)
 {
 	place("abcd", (const uint64_t[4]){0});
-	ck_assert_uint_eq(topology_blocks_max(devices, 4), 100);
-	devices[2].facts.blocks_max = 7;
-	ck_assert_uint_eq(topology_blocks_max(devices, 4), 7);
-	devices[2].facts.blocks_max = 0;
+	ck_assert_uint_eq(topology_blocks_max(devices, 4), 62);
+	devices[2].facts.multiprocessors = 20;
+	ck_assert_uint_eq(topology_blocks_max(devices, 4), 9);
+	ck_assert_uint_eq(topology_pair_blocks_max(devices, 4), 9);
+	devices[2].facts.multiprocessors = 1;
 	ck_assert_uint_eq(topology_blocks_max(devices, 4), 1);
-	devices[2].facts.blocks_max = SYMM_BLOCKS_MAX + 1;
-	devices[0].facts.blocks_max = SYMM_BLOCKS_MAX + 1;
+	ck_assert_uint_eq(topology_pair_blocks_max(devices, 4), 0);
+	devices[0].facts.multiprocessors = 10000;
 	ck_assert_uint_eq(topology_blocks_max(devices, 1), SYMM_BLOCKS_MAX);
 }
 END_TEST

@@ -27,15 +27,16 @@ static const struct {
 	const char *rule;
 	uint64_t bytes;
 	uint8_t dtype;
-	struct launch_shape shape;
+	uint8_t algorithm;
+	uint16_t blocks, threads;
 } rows[] = {
-	{"nothing takes one block", 0, BELAY_BF16, {SYMM_ONESHOT_PACKETS, 1, 256}},
-	{"no more blocks than packets", KB(2), BELAY_BF16, {SYMM_ONESHOT_PACKETS, 1, 256}},
-	{"a packet more is a block more", KB(2) + 1, BELAY_BF16, {SYMM_ONESHOT_PACKETS, 2, 256}},
-	{"the row's last byte", KB(16), BELAY_BF16, {SYMM_ONESHOT_PACKETS, 8, 256}},
-	{"one byte over", KB(16) + 1, BELAY_BF16, {SYMM_TWOSHOT_WIRE, 3, 512}},
-	{"another type", KB(16) + 1, BELAY_I32, {SYMM_TWOSHOT_PULL, 3, 512}},
-	{"the row's blocks", KB(1024), BELAY_F32, {SYMM_TWOSHOT_WIRE, 64, 512}},
+	{"nothing takes one block", 0, BELAY_BF16, SYMM_ONESHOT_PACKETS, 1, 256},
+	{"no more blocks than packets", KB(2), BELAY_BF16, SYMM_ONESHOT_PACKETS, 1, 256},
+	{"a packet more is a block more", KB(2) + 1, BELAY_BF16, SYMM_ONESHOT_PACKETS, 2, 256},
+	{"the row's last byte", KB(16), BELAY_BF16, SYMM_ONESHOT_PACKETS, 8, 256},
+	{"one byte over", KB(16) + 1, BELAY_BF16, SYMM_TWOSHOT_WIRE, 3, 512},
+	{"another type", KB(16) + 1, BELAY_I32, SYMM_TWOSHOT_PULL, 3, 512},
+	{"the row's blocks", KB(1024), BELAY_F32, SYMM_TWOSHOT_WIRE, 64, 512},
 };
 
 START_TEST(a_turn_takes_the_row_of_its_size)
@@ -43,9 +44,8 @@ START_TEST(a_turn_takes_the_row_of_its_size)
 	struct launch_shape shape =
 		launch_shape_of(&two_rows, &roomy, 2, rows[_i].bytes, rows[_i].dtype);
 
-	ck_assert_msg(shape.algorithm == rows[_i].shape.algorithm &&
-			      shape.blocks == rows[_i].shape.blocks &&
-			      shape.threads == rows[_i].shape.threads,
+	ck_assert_msg(shape.algorithm == rows[_i].algorithm && shape.blocks == rows[_i].blocks &&
+			      shape.threads == rows[_i].threads,
 		      "%s: algorithm %u, %u blocks, %u threads", rows[_i].rule, shape.algorithm,
 		      shape.blocks, shape.threads);
 }
@@ -146,19 +146,21 @@ START_TEST(every_built_in_table_is_sound)
 }
 END_TEST
 
-START_TEST(programmatic_launch_only_where_no_device_is_shared)
+START_TEST(only_grids_that_fit_twice_let_the_next_one_come_early)
 {
-	static const bool expected[LAUNCH_TOPOLOGIES] = {
-		[TOPOLOGY_NVLINK] = true,
-		[TOPOLOGY_PCIE] = true,
-	};
+	struct launch_table table = two_rows;
 
-	for (int topology = 0; topology < LAUNCH_TOPOLOGIES; topology++) {
-		struct launch_table table;
-
-		launch_table_builtin(2, (enum launch_topology)topology, &table);
-		ck_assert_int_eq(table.programmatic, expected[topology]);
-	}
+	table.row[1].blocks = 8;
+	ck_assert(!launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).programmatic);
+	table.pair_blocks_max = 7;
+	ck_assert(!launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).programmatic);
+	table.pair_blocks_max = 8;
+	ck_assert(launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).programmatic);
+	/* What counts is the grid that is launched. */
+	table.pair_blocks_max = 1;
+	ck_assert(launch_shape_of(&table, &roomy, 2, 1, BELAY_F32).programmatic);
+	table.blocks_max = 1;
+	ck_assert(launch_shape_of(&table, &roomy, 2, KB(1024), BELAY_F32).programmatic);
 }
 END_TEST
 
@@ -170,7 +172,8 @@ START_TEST(all_ranks_calls_fit_on_the_device_together)
 	ck_assert_uint_eq(launch_blocks_max(132, 2, 1), 64);
 	ck_assert_uint_eq(launch_blocks_max(132, 8, 1), 14);
 	ck_assert_uint_eq(launch_blocks_max(132, 16, 2), 3);
-	ck_assert_uint_eq(launch_blocks_max(1, 16, 2), 1);
+	ck_assert_uint_eq(launch_blocks_max(132, 8, 2), 7);
+	ck_assert_uint_eq(launch_blocks_max(1, 16, 2), 0);
 	ck_assert_uint_eq(launch_blocks_max(0, 0, 0), 1);
 	ck_assert_uint_eq(launch_blocks_max(10000, 1, 1), SYMM_BLOCKS_MAX);
 }
@@ -196,7 +199,7 @@ static Suite *suite(void)
 	tcase_add_test(c, no_grid_is_larger_than_what_fits_beside_the_others);
 	tcase_add_test(c, threads_are_whole_warps_up_to_512);
 	tcase_add_test(c, every_built_in_table_is_sound);
-	tcase_add_test(c, programmatic_launch_only_where_no_device_is_shared);
+	tcase_add_test(c, only_grids_that_fit_twice_let_the_next_one_come_early);
 	tcase_add_test(c, all_ranks_calls_fit_on_the_device_together);
 	tcase_add_test(c, names_are_those_of_the_tuning_file);
 	suite_add_tcase(s, c);

@@ -103,7 +103,6 @@ START_TEST(rows_for_devices_are_taken_by_ranks_and_topology)
 	ck_assert_uint_eq(table.row[1].algorithm_other, SYMM_ONESHOT_PACKETS);
 	ck_assert_uint_eq(table.row[1].blocks, 132);
 	ck_assert_uint_eq(table.row[1].threads, 512);
-	ck_assert(table.programmatic);
 	/* What the file says nothing about stays as built in. */
 	tuning_launch_table(&tuning, 2, TOPOLOGY_ONE_DEVICE, &table);
 	launch_table_builtin(2, TOPOLOGY_ONE_DEVICE, &builtin);
