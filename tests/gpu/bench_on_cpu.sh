@@ -29,6 +29,8 @@ right()
 tap_is "calls one by one are checked and timed" right '[.rows[].calls] == [3, 3]' --sizes 1K,14336 --iters 3 --warmup 1
 tap_is "the calls of a graph are checked and timed" right '[.rows[].calls] == [20]' \
 	--graph --calls-per-graph 10 --sizes 1K --iters 2 --warmup 1
+tap_is "calls that ranks compute before are timed without that" right '[.rows[].calls] == [20]' \
+	--graph --calls-per-graph 10 --gap-us 20,10 --sizes 1K --iters 2 --warmup 1
 tap_is "in place each call of a graph has a buffer of its own" right '[.rows[].calls] == [10]' \
 	--graph --calls-per-graph 5 --sizes 1K --iters 2 --warmup 1 --in-place
 echo 'repeat=2 calls=6 count=500 dtype=f32 gap_us=20' >"$tap_dir/workload"

@@ -36,6 +36,14 @@ static int enqueue_checked(struct bench_run *run, uint64_t first_seq)
 	return status;
 }
 
+/* How long this rank computes before a call of a graph, counted from 0. */
+static uint64_t gap_before(const struct bench_run *run, uint64_t call)
+{
+	const struct bench_step *step = run->device->step;
+
+	return step->gap_ns + (call % run->job->nranks == run->rank ? step->skew_ns : 0);
+}
+
 static int enqueue_alone(struct bench_run *run, uint64_t first_seq)
 {
 	struct device_run *device = run->device;
@@ -43,7 +51,9 @@ static int enqueue_alone(struct bench_run *run, uint64_t first_seq)
 	int status = 0;
 
 	for (uint64_t i = 0; i < step->per_sample && status == 0; i++) {
-		if (step->gap_ns && bench_device_delay(step->gap_ns, device->stream))
+		/* A neighbour on the stream even for the ranks that do not compute. */
+		if ((step->gap_ns || step->skew_ns) &&
+		    bench_device_delay(gap_before(run, i), device->stream))
 			return device_run_broken(run);
 		status = device_run_call(run, first_seq + i, (uint32_t)(i % device->nslots));
 	}
@@ -176,13 +186,24 @@ static int replay_between_events(struct bench_run *run, struct bench_graph *grap
 	return bench_event_record(device->end[0], device->stream) ? device_run_broken(run) : 0;
 }
 
+/* Computing is no part of a size's calls: to each the last rank comes after gap and skew. */
+static uint64_t without_gaps(const struct bench_step *step, uint64_t ns)
+{
+	uint64_t gaps_ns = step->per_sample * (step->gap_ns + step->skew_ns);
+
+	if (step->in_passes)
+		return ns;
+	return ns > gaps_ns ? ns - gaps_ns : 0;
+}
+
 static int keep_replay(struct bench_run *run)
 {
+	struct device_run *device = run->device;
 	uint64_t ns;
 
-	if (bench_event_elapsed(run->device->begin[0], run->device->end[0], &ns))
+	if (bench_event_elapsed(device->begin[0], device->end[0], &ns))
 		return device_run_broken(run);
-	bench_run_keep(run, ns);
+	bench_run_keep(run, without_gaps(device->step, ns));
 	return 0;
 }
 

@@ -30,6 +30,7 @@ struct bench_step {
 	uint64_t warmup;     /* samples before, not timed */
 	uint64_t count;	     /* elements */
 	uint64_t gap_ns;     /* computing before each call */
+	uint64_t skew_ns;    /* more of it for one rank in turn; in graphs of sizes */
 	uint64_t first_call; /* place of its first timed sample among all */
 	uint64_t first_pass;
 	uint32_t dtype;

@@ -39,6 +39,9 @@ const char bench_help[] =
 	"replays\n"
 	"  --calls-per-graph=N   calls of a graph, where no workload says (122)\n"
 	"  --buffers=N           pairs of buffers that calls on a GPU go through in turn (3)\n"
+	"  --gap-us=G[,S]        in a size's graph each rank computes for G microseconds before "
+	"each\n"
+	"                        call, one rank in turn for S more; no part of the time of a call\n"
 	"  --eager-host-time     also the host's time in a call, and in a bare kernel launch "
 	"(cuda)\n"
 	"  --in-place            send and receive in the same buffer\n"
@@ -83,6 +86,7 @@ enum option_value {
 	OPT_GRAPH,
 	OPT_CALLS_PER_GRAPH,
 	OPT_BUFFERS,
+	OPT_GAP_US,
 	OPT_EAGER_HOST_TIME,
 	OPT_PATHS,
 	OPT_ALGORITHM,
@@ -115,6 +119,7 @@ static const struct option options_known[] = {
 	{"graph", no_argument, NULL, OPT_GRAPH},
 	{"calls-per-graph", required_argument, NULL, OPT_CALLS_PER_GRAPH},
 	{"buffers", required_argument, NULL, OPT_BUFFERS},
+	{"gap-us", required_argument, NULL, OPT_GAP_US},
 	{"eager-host-time", no_argument, NULL, OPT_EAGER_HOST_TIME},
 	{"paths", required_argument, NULL, OPT_PATHS},
 	{"algorithm", required_argument, NULL, OPT_ALGORITHM},
@@ -322,6 +327,29 @@ static int read_buffers(const char *value, struct bench_options *options)
 	return status;
 }
 
+static int read_gap(const char *value, struct bench_options *options)
+{
+	uint64_t us[2] = {0, 0};
+	char *copy = strdup(value);
+	char *rest = copy;
+	char *word;
+	uint32_t n = 0;
+	int status = 0;
+
+	if (!copy)
+		return command_complain("--gap-us: out of memory");
+	while (status == 0 && (word = strsep(&rest, ","))) {
+		if (n == 2)
+			status = bad_value(OPT_GAP_US, value, "one number, or two with a comma");
+		else
+			status = read_number(OPT_GAP_US, word, 0, WORKLOAD_GAP_US_MAX, &us[n++]);
+	}
+	free(copy);
+	options->gap_ns = us[0] * 1000;
+	options->skew_ns = us[1] * 1000;
+	return status;
+}
+
 static int read_ranks(const char *value, struct bench_options *options)
 {
 	uint64_t nranks;
@@ -352,6 +380,8 @@ static int read_text_option(int option, const char *value, struct reading *readi
 		return read_shapes(option, value, 1, 256, options->blocks, &options->nblocks);
 	case OPT_THREADS:
 		return read_shapes(option, value, 32, 512, options->threads, &options->nthreads);
+	case OPT_GAP_US:
+		return read_gap(value, options);
 	case OPT_PIN:
 		return read_pin(value, reading);
 	case OPT_PATHS:
@@ -441,6 +471,8 @@ static int check_pairs(const struct reading *reading)
 		{OPT_EAGER_HOST_TIME, OPT_GRAPH, "in a graph the host makes no calls"},
 		{OPT_EAGER_HOST_TIME, OPT_WORKLOAD, "it is measured for sizes"},
 		{OPT_CALLS_PER_GRAPH, OPT_WORKLOAD, "a graph has the calls of a pass"},
+		{OPT_GAP_US, OPT_WORKLOAD, "the workload says how long ranks compute"},
+		{OPT_GAP_US, OPT_TUNE, "tuning measures calls alone"},
 		{OPT_RANKS, OPT_SCRIPT, "the script says how many"},
 		{OPT_SIZES, OPT_SCRIPT, "the script says how large its calls are"},
 		{OPT_DTYPE, OPT_SCRIPT, "the script says of which type its calls are"},
@@ -472,6 +504,8 @@ static int check_pairs(const struct reading *reading)
 					reading->options->algorithm->name);
 	if (given(reading, OPT_CALLS_PER_GRAPH) && !given(reading, OPT_GRAPH))
 		return command_complain("--calls-per-graph needs --graph");
+	if (given(reading, OPT_GAP_US) && !given(reading, OPT_GRAPH))
+		return command_complain("--gap-us needs --graph");
 	if (reading->options->host_time && reading->options->backend != BENCH_CUDA)
 		return command_complain("--eager-host-time needs --backend=cuda");
 	return 0;
@@ -681,6 +715,8 @@ static struct bench_step sweep_step(const struct bench_options *options, uint64_
 				   .per_sample = options->graph ? options->calls_per_graph : 1,
 				   .warmup = options->warmup,
 				   .count = bytes / belay_dtype_bytes(options->dtype),
+				   .gap_ns = options->gap_ns,
+				   .skew_ns = options->skew_ns,
 				   .dtype = options->dtype};
 }
 

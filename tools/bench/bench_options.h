@@ -41,6 +41,7 @@ struct bench_options {
 	int graph, in_place, region_buffers, pin, host_time;
 	uint64_t calls_per_graph; /* of a size; a workload's graph has those of its pass */
 	uint32_t buffers;	  /* pairs that calls on a device go through in turn */
+	uint64_t gap_ns, skew_ns; /* computing before each call of a size; one rank in turn: more */
 	uint32_t devices;	  /* that the ranks are on; 0: host backend. Not an option */
 	const struct bench_algorithm *algorithm; /* NULL: the library chooses */
 	/* With it the first of each; a tuning on GPUs tries all. */
