@@ -19,6 +19,7 @@
 #define LINES_MAX      10000
 #define HOST_EXPECTED                                                                              \
 	"'ranks=N twoshot_from=BYTES' with N from 1 to 64, each N once, or '# comment'"
+#define LAUNCH_EXPECTED "'ranks=N programmatic=yes|no' with N from 1 to 16, each N once"
 #define DEVICE_EXPECTED                                                                            \
 	"'ranks=N topology=one_device|nvlink|pcie|mixed up_to=BYTES algorithm=NAME other=NAME "    \
 	"blocks=B threads=T' with N from 1 to 16, BYTES ascending in at most 16 rows, names "      \
@@ -85,7 +86,8 @@ static int take_size(const char **text, const char *name, uint64_t *ret_value)
 struct reading {
 	uint32_t nranks;
 	struct tuning *tuning;
-	uint64_t seen; /* bit N - 1: there was a row of N ranks for host memory */
+	uint64_t seen;		/* bit N - 1: there was a row of N ranks for host memory */
+	uint64_t launches_seen; /* the same, programmatic launch */
 	/* The last row for device memory, of any ranks: rows of one table stand together. */
 	uint64_t ranks, topology, up_to, rows;
 	uint32_t tables_seen[LAUNCH_TOPOLOGIES]; /* bit N - 1: there is a table of N ranks */
@@ -109,6 +111,22 @@ static int read_host_row(struct reading *reading, const char *text, uint64_t ran
 static bool is_name(const char *name, const char *text, size_t length)
 {
 	return strlen(name) == length && strncmp(name, text, length) == 0;
+}
+
+static int read_launch_row(struct reading *reading, const char *text, uint64_t ranks)
+{
+	size_t length;
+	const char *value = take_value(&text, "programmatic=", &length);
+	bool plain = value && is_name("no", value, length);
+
+	if (ranks > SYMM_RANKS_MAX || !value || *text ||
+	    !(plain || is_name("yes", value, length)) ||
+	    reading->launches_seen & UINT64_C(1) << (ranks - 1))
+		return -1;
+	reading->launches_seen |= UINT64_C(1) << (ranks - 1);
+	if (ranks == reading->nranks)
+		reading->tuning->plain_launches = plain;
+	return 0;
 }
 
 static int take_topology(const char **text, uint64_t *ret_topology)
@@ -209,6 +227,8 @@ static const char *read_line(char *line, struct reading *reading)
 		return NULL;
 	if (take_number(&text, "ranks=", 1, BELAY_RANKS_MAX, &ranks))
 		return HOST_EXPECTED;
+	if (strncmp(text, "programmatic=", strlen("programmatic=")) == 0)
+		return read_launch_row(reading, text, ranks) ? LAUNCH_EXPECTED : NULL;
 	if (strncmp(text, "topology=", strlen("topology=")) == 0)
 		return read_device_row(reading, text, ranks) ? DEVICE_EXPECTED : NULL;
 	return read_host_row(reading, text, ranks) ? HOST_EXPECTED : NULL;
@@ -253,6 +273,7 @@ static uint64_t hash_of(const struct tuning *tuning)
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
 	hash_add(&hash, tuning->twoshot_from_bytes);
+	hash_add(&hash, tuning->plain_launches);
 	for (unsigned t = 0; t < LAUNCH_TOPOLOGIES; t++) {
 		const struct tuning_rows *rows = &tuning->device[t];
 

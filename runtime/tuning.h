@@ -4,6 +4,7 @@
 #ifndef BELAY_RUNTIME_TUNING_H
 #define BELAY_RUNTIME_TUNING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/cuda/launch_shape.h"
@@ -19,8 +20,9 @@ struct tuning_rows {
 struct tuning {
 	uint64_t twoshot_from_bytes; /* host memory: calls of at least so many bytes go two-shot */
 	struct tuning_rows device[LAUNCH_TOPOLOGIES]; /* by enum launch_topology */
-	uint64_t hash; /* of all of the above: ranks must have the same, else they choose
-			  differently */
+	bool plain_launches; /* no programmatic launch, where it could be used */
+	uint64_t hash;	     /* of all of the above: ranks must have the same, else they choose
+				differently */
 };
 
 /*
@@ -28,11 +30,13 @@ struct tuning {
  *
  * 	ranks=N twoshot_from=BYTES
  * 	ranks=N topology=HOW up_to=BYTES algorithm=A other=A blocks=B threads=T
+ * 	ranks=N programmatic=yes|no
  *
  * with BYTES a number or one with K, M or G. The first kind is for host memory; N is from 1 to 64,
  * each at most once. The second is for device memory; docs/path-choice.md tells what it means. N is
  * from 1 to 16; HOW one of one_device, nvlink, pcie, mixed; of one N and HOW the BYTES ascend, in
- * at most 16 rows, and the last row also counts for all above.
+ * at most 16 rows, and the last row also counts for all above. The third, each N at most once,
+ * takes programmatic launch away from calls on device memory, or leaves it.
  *
  * @param path    NULL or "": no file
  * @param tuning  in: the built-in values; they stay where the file says nothing on `nranks`. Out:

@@ -65,6 +65,7 @@ static const char *const tune_lines[] = {
 	"# comment",
 	"ranks=N twoshot_from=BYTES",
 	"ranks=N topology=HOW up_to=BYTES algorithm=A other=A blocks=B threads=T",
+	"ranks=N programmatic=yes|no",
 };
 
 #define LINES(table) (sizeof(table) / sizeof((table)[0]))
@@ -110,7 +111,7 @@ static void print_settings(void)
 	print_block(tune_lines, LINES(tune_lines));
 	printf("\nThe first is for host memory, each N at most once: calls of at least BYTES (a "
 	       "number, "
-	       "or with K, M or G) go two-shot. The second is for devices: "
+	       "or with K, M or G) go two-shot. The others are for devices: "
 	       "[path-choice.md](path-choice.md) has the words and the rules.\n");
 }
 
@@ -168,7 +169,7 @@ static void print_settings_man(void)
 	print_roff_block(tune_lines, LINES(tune_lines));
 	printf(".PP\nThe first is for host memory, each N at most once: calls of at least BYTES (a "
 	       "number, or with K, M or G) go two\\-shot.\n"
-	       "The second is for devices. N is from 1 to 16; HOW is one_device, nvlink, pcie or "
+	       "The others are for devices. N is from 1 to 16; HOW is one_device, nvlink, pcie or "
 	       "mixed; A is oneshot\\-packets, oneshot\\-wire, twoshot\\-wire or twoshot\\-pull, "
 	       "of which other takes those without wire; B is from 1 to 256, T a multiple of 32 "
 	       "up to 512.\n"

@@ -295,7 +295,11 @@ static void plan_launches(struct belay_comm *comm)
 	device->topology = topology_of(comm->control.device, comm->nranks);
 	tuning_launch_table(&comm->tuning, comm->nranks, device->topology, table);
 	table->blocks_max = topology_blocks_max(comm->control.device, comm->nranks);
-	table->pair_blocks_max = topology_pair_blocks_max(comm->control.device, comm->nranks);
+	/* 0: no grid is one of which two may stand there. */
+	table->pair_blocks_max =
+		comm->tuning.plain_launches
+			? 0
+			: topology_pair_blocks_max(comm->control.device, comm->nranks);
 }
 
 /* Block words of a rank, and tags of all parts, pass through the bounce memory too. */

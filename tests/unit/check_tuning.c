@@ -111,6 +111,21 @@ START_TEST(rows_for_devices_are_taken_by_ranks_and_topology)
 }
 END_TEST
 
+START_TEST(programmatic_launch_can_be_taken_away)
+{
+	struct tuning tuning, other;
+
+	write_file("ranks=2 programmatic=no\nranks=4 programmatic=yes\n");
+	ck_assert_int_eq(load(path, 2, &tuning), 0);
+	ck_assert(tuning.plain_launches);
+	ck_assert_int_eq(load(path, 4, &other), 0);
+	ck_assert(!other.plain_launches);
+	ck_assert_uint_ne(tuning.hash, other.hash);
+	ck_assert_int_eq(load(path, 3, &tuning), 0);
+	ck_assert(!tuning.plain_launches);
+}
+END_TEST
+
 /* Each differs from the first in one value. */
 static const char *const differing[] = {
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-packets" TAIL,
@@ -154,6 +169,10 @@ static const char *const wrong[] = {
 	"ranks=2 twoshot_from=1\nranks=2 twoshot_from=1\n",
 	"ranks=2 twoshot_from=1 # comment\n",
 	"nonsense",
+	"ranks=2 programmatic=maybe\n",
+	"ranks=2 programmatic=no more\n",
+	"ranks=17 programmatic=no\n",
+	"ranks=2 programmatic=no\nranks=2 programmatic=no\n",
 	ROW("17", "pcie", "1K"),
 	ROW("0", "pcie", "1K"),
 	ROW("2", "infiniband", "1K"),
@@ -256,6 +275,7 @@ static Suite *suite(void)
 	tcase_add_test(c, without_a_file_the_built_in_values_stand);
 	tcase_add_test(c, the_row_of_these_ranks_is_taken);
 	tcase_add_test(c, rows_for_devices_are_taken_by_ranks_and_topology);
+	tcase_add_test(c, programmatic_launch_can_be_taken_away);
 	tcase_add_loop_test(c, each_value_of_a_row_for_devices_is_in_the_hash, 1,
 			    (int)(sizeof(differing) / sizeof(differing[0])));
 	tcase_add_test(c, more_rows_than_a_table_has_are_refused);
