@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """belay beside PyTorch's symmetric memory and NCCL on GPUs, taking turns; see docs/performance.md.
 
-usage: gpu_side_by_side.py --build DIR [--ranks 2,4,8] [--sizes LIST] [--rounds 3] [--json FILE]
+usage: gpu_side_by_side.py --build DIR [--ranks 2,4,8] [--sizes LIST] [--modes LIST] [--rounds 3] [--seconds S]
+                           [--tuned yes|no] [--json FILE]
 
-For each number of ranks, ROUNDS times: belay-bench --graph with deadlines armed, retained input kept, records and call
-log on; then torch_symm.py. A figure is the median over the rounds of the p50 of a call's slowest rank, in microseconds.
-The ratio is belay's over the best of PyTorch's three. NCCL (as it is by default) is measured where each rank has a GPU
-of its own: between ranks on one GPU it goes over sockets. Ranks that share a GPU run under an MPS daemon of this program's.
+For each number of ranks, ROUNDS times: belay-bench with deadlines armed, retained input kept, records and call log on;
+NCCL as it is by default and tuned (peer_nccl, built with the tests); torch_symm.py. All are timed alike, in one mode or
+several:
+
+graph  122 calls in a CUDA graph, two replays in a row, of which the second is timed
+gap    the same with a kernel before each call that waits, on one rank in turn for longer: a neighbour on the stream that
+       does not launch programmatically, and ranks that arrive apart. Its times are taken off, its launch is not
+eager  calls one by one, launched together
+plain  graph, belay without programmatic launch; the others have none
+
+A figure is the median over the rounds of the p50, or of the p99, of a call's slowest rank, in microseconds. Ratios are
+of p50, belay's over the other's. NCCL tuned is the best, row by row, of buffers in symmetric windows or not, of
+NCCL_SYM_CTAS, and of NCCL_GRAPH_MIXING_SUPPORT=0; what wins no row in the first round is left out of the later ones.
+NCCL is measured where each rank has a GPU of its own: between ranks on one GPU it goes over sockets. Ranks that share a
+GPU run under an MPS daemon of this program's. Multicast stays off.
+
+--seconds: no run is begun that would last longer, as far as earlier ones tell; what there is then is printed. Exit
+status: 0, 1 something could not be measured, 77 no GPU is here.
 """
 import argparse
 import contextlib
@@ -14,20 +29,49 @@ import glob
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CAP_S = 240
+FIRST_RUN_S = 25  # what a run takes until one has been seen
+EAGER_TIMES = 4  # calls one by one for each replay
+STAGED_MAX = 2 << 20  # larger calls go on NCCL unless BELAY_SYMM_MAX says otherwise
 # The sizes whose ratios are summed up in a geometric mean.
 MEAN_FROM, MEAN_TO = 14 * 1024, 256 * 1024
+# What is aimed at between two H200 over NVLink, in graphs: microseconds, and ratios to NCCL up to so many bytes.
+AIMS_US = {14336: 2.2, 16384: 2.2, 65536: 2.4, 114688: 2.6, 262144: 3.0, 524288: 3.9, 1 << 20: 5.6, 2 << 20: 9.0, 8 << 20: 27}
+AIM_TUNED, AIM_TUNED_LARGE, AIM_DEFAULT = 0.85, 0.95, 0.45
+# NCCL tuned: a name, whether buffers are in windows, and its variables.
+TUNED = [("plain, mixing 0", False, {"NCCL_GRAPH_MIXING_SUPPORT": "0"}), ("windows", True, {})]
+TUNED += [("windows, mixing 0", True, {"NCCL_GRAPH_MIXING_SUPPORT": "0"})]
+TUNED += [
+    (f"windows, mixing 0, {ctas} CTAs", True, {"NCCL_GRAPH_MIXING_SUPPORT": "0", "NCCL_SYM_CTAS": str(ctas)})
+    for ctas in (4, 8, 16, 32)
+]
+NOT_INHERITED = ("NCCL_GRAPH_MIXING_SUPPORT", "NCCL_SYM_CTAS")
+
+
+class NotHere(Exception):
+    """This cannot be measured on this machine."""
+
+
+class NoTime(Exception):
+    """The next run would not end in time."""
 
 
 def devices():
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return len(visible.split(",")) if visible else len(glob.glob("/dev/nvidia[0-9]*"))
+
+
+def size_of(text):
+    units = {"K": 1 << 10, "M": 1 << 20}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
 
 
 @contextlib.contextmanager
@@ -50,60 +94,232 @@ def mps(wanted):
                 del os.environ[name]
 
 
-def document_of(command):
+class Clock:
+    """How long runs take, and whether there is time for one more."""
+
+    def __init__(self, seconds):
+        self.until = time.monotonic() + seconds if seconds else None
+        self.took = {}
+
+    def left(self):
+        return CAP_S if self.until is None else self.until - time.monotonic()
+
+    @contextlib.contextmanager
+    def run(self, name):
+        if self.left() < self.took.get(name, FIRST_RUN_S):
+            raise NoTime(name)
+        begin = time.monotonic()
+        yield min(CAP_S, self.left())
+        self.took[name] = time.monotonic() - begin
+
+
+def document_of(command, cap, variables):
     """The one JSON document that a command prints on its last line; what went wrong goes on stderr."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=CAP_S, check=False)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        raise RuntimeError(f"status {done.returncode}: {' '.join(command)}")
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    environment.update(variables)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=cap)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RuntimeError(f"not over after {cap:.0f} s: {' '.join(command)}") from error
+            raise
+    if process.returncode == 77:
+        raise NotHere(" ".join(command))
+    lines = output.strip().splitlines()
+    if process.returncode or not lines:
+        raise RuntimeError(f"status {process.returncode}: {' '.join(command)}")
     return json.loads(lines[-1])
 
 
-def take_belay(options, ranks, samples):
-    with tempfile.TemporaryDirectory() as log:
-        command = [os.path.join(options.build, "belay-bench"), "--backend=cuda", "--graph", f"--ranks={ranks}"]
-        command += [f"--sizes={options.sizes}", f"--iters={options.replays}", f"--log-dir={log}", "--format=json"]
-        document = document_of(command + options.belay)
-    for row in document["rows"]:
-        if not row["checked"]:
-            raise RuntimeError(f"belay: wrong results at {row['bytes']} bytes")
-        samples.setdefault(("belay", row["bytes"]), []).append(row["p50_us"])
+class Samples:
+    """What all runs have told: by mode, who, and bytes, the p50 and the p99 of each round."""
 
+    def __init__(self):
+        self.times = {}
+        self.problems = []
 
-def take_torch(options, ranks, algorithms, samples):
-    command = [options.python, os.path.join(HERE, "torch_symm.py"), f"--ranks={ranks}", f"--sizes={options.sizes}"]
-    document = document_of(command + [f"--replays={options.replays}", f"--algorithms={algorithms}"])
-    for row in document["rows"]:
+    def add(self, mode, name, row):
         if "error" in row or not row["checked"]:
-            print(f"torch {row['algorithm']} {row['bytes']}: {row.get('error', 'wrong result')}", file=sys.stderr)
-            continue
-        samples.setdefault((row["algorithm"], row["bytes"]), []).append(row["p50_us"])
+            self.problem(f"{name}, {mode}, {row['bytes']} bytes: {row.get('error', 'wrong result')}")
+            return
+        self.times.setdefault((mode, name, row["bytes"]), []).append((row["p50_us"], row["p99_us"]))
+
+    def problem(self, text):
+        print(text, file=sys.stderr)
+        self.problems.append(text)
+
+    def median(self, mode, name, nbytes):
+        """(p50, p99), or None."""
+        times = self.times.get((mode, name, nbytes))
+        return tuple(statistics.median(column) for column in zip(*times)) if times else None
+
+    def best(self, mode, names, nbytes):
+        """(name, (p50, p99)) of the fastest, or (None, None)."""
+        known = {name: self.median(mode, name, nbytes) for name in names}
+        known = {name: times for name, times in known.items() if times}
+        name = min(known, key=lambda one: known[one][0], default=None)
+        return name, known.get(name)
 
 
-def row_of(ranks, nbytes, samples):
-    medians = {name: statistics.median(times) for (name, size), times in samples.items() if size == nbytes}
-    torch = {name: us for name, us in medians.items() if name not in ("belay", "nccl")}
-    best = min(torch, key=torch.get, default=None)
-    row = {"ranks": ranks, "bytes": nbytes, "belay_us": medians["belay"], "nccl_us": medians.get("nccl")}
-    row["torch_us"] = torch.get(best)
-    row["torch_best"] = best
-    row["ratio"] = round(medians["belay"] / torch[best], 3) if best else None
-    row["nccl_ratio"] = round(medians["belay"] / medians["nccl"], 3) if "nccl" in medians else None
+class Belay:
+    """One mode of it: each is a run of its own."""
+
+    def __init__(self, options, ranks, mode):
+        self.name = f"belay {mode}"
+        self.mode = mode
+        self.ranks = ranks
+        self.command = [os.path.join(options.build, "belay-bench"), "--backend=cuda", f"--ranks={ranks}", "--format=json"]
+        self.command += [f"--sizes={options.sizes}"] + options.belay
+        if mode == "eager":
+            self.command += [f"--iters={options.replays * EAGER_TIMES}"]
+        else:
+            self.command += ["--graph", f"--iters={options.replays}"]
+        if mode == "gap":
+            self.command += [f"--gap-us={options.gap_us}"]
+        most = max(size_of(text) for text in options.sizes.split(","))
+        self.variables = {"BELAY_SYMM_MAX": str(most)} if most > STAGED_MAX else {}
+
+    def take(self, cap, samples):
+        with tempfile.TemporaryDirectory() as folder:
+            variables = dict(self.variables)
+            if self.mode == "plain":
+                variables["BELAY_TUNE"] = os.path.join(folder, "plain")
+                with open(variables["BELAY_TUNE"], "w", encoding="utf-8") as file:
+                    file.write(f"ranks={self.ranks} programmatic=no\n")
+            document = document_of(self.command + [f"--log-dir={folder}/log"], cap, variables)
+        for row in document["rows"]:
+            samples.add(self.mode, "belay", row)
+
+
+class Nccl:
+    """One way of NCCL, in all modes."""
+
+    def __init__(self, options, ranks, modes, name, windows, variables):
+        self.name = name
+        self.variables = variables
+        self.command = [os.path.join(options.build, "tests/perf/peer_nccl"), f"--ranks={ranks}", f"--sizes={options.sizes}"]
+        self.command += [f"--modes={','.join(modes)}", f"--gap-us={options.gap_us}", f"--iters={options.replays}"]
+        self.command += ["--windows"] if windows else []
+
+    def take(self, cap, samples):
+        for row in document_of(self.command, cap, self.variables)["rows"]:
+            samples.add(row["mode"], self.name, row)
+
+
+class Torch:
+    """All of PyTorch's algorithms, in all modes."""
+
+    def __init__(self, options, ranks, modes, algorithms):
+        self.name = "PyTorch"
+        self.command = [options.python, os.path.join(HERE, "torch_symm.py"), f"--ranks={ranks}", f"--sizes={options.sizes}"]
+        self.command += [f"--replays={options.replays}", f"--algorithms={','.join(algorithms)}"]
+        self.command += [f"--modes={','.join(modes)}", f"--gap-us={options.gap_us}"]
+
+    def take(self, cap, samples):
+        for row in document_of(self.command, cap, {})["rows"]:
+            samples.add(row["mode"], row["algorithm"], row)
+
+
+TORCH = ("one_shot", "one_shot_copy", "two_shot")
+TUNED_NAMES = [name for name, _, _ in TUNED]
+
+
+def runs_of(options, ranks, shared):
+    modes = options.modes.split(",")
+    peers_modes = [mode for mode in modes if mode != "plain"]
+    algorithms = list(TORCH)
+    runs = [Belay(options, ranks, mode) for mode in modes]
+    if not peers_modes:
+        return runs
+    if options.nccl == "auto" and not shared and os.path.exists(os.path.join(options.build, "tests/perf/peer_nccl")):
+        tuned = TUNED if options.tuned == "yes" else []
+        runs += [Nccl(options, ranks, peers_modes, *how) for how in [("nccl", False, {})] + tuned]
+    elif options.nccl == "yes" or (options.nccl == "auto" and not shared):
+        algorithms.append("nccl")
+    if options.torch == "yes":
+        runs.append(Torch(options, ranks, peers_modes, algorithms))
+    return runs
+
+
+def wins(name, samples):
+    """Whether a way of tuning NCCL is the fastest anywhere; of what is not one of them, true."""
+    rows = {(mode, nbytes) for mode, _, nbytes in samples.times}
+    return name not in TUNED_NAMES or any(samples.best(mode, TUNED_NAMES, nbytes)[0] == name for mode, nbytes in rows)
+
+
+def take(one, clock, samples):
+    """Returns whether it is worth another try."""
+    try:
+        with clock.run(one.name) as cap:
+            one.take(cap, samples)
+    except NotHere as error:
+        print(f"{one.name}: not on this machine: {error}", file=sys.stderr)
+        return False
+    except (RuntimeError, ValueError, KeyError) as error:
+        samples.problem(f"{one.name}: {error}")
+        return False
+    return True
+
+
+def measure(options, ranks, gpus, clock, samples):
+    """Returns how many rounds were completed."""
+    runs = runs_of(options, ranks, ranks > gpus)
+    rounds = 0
+    with mps(ranks > gpus):
+        for number in range(options.rounds):
+            try:
+                # The other way round each time, so that nobody always stands behind the same.
+                runs = [one for one in reversed(runs) if take(one, clock, samples)]
+            except NoTime as error:
+                print(f"no time for round {number + 1}: {error}", file=sys.stderr)
+                break
+            runs = [one for one in runs if wins(one.name, samples)]
+            rounds = number + 1
+    return rounds
+
+
+def ratio_of(own, other):
+    return round(own[0] / other[0], 3) if own and other else None
+
+
+def row_of(mode, ranks, nbytes, samples):
+    """What is not measured in the mode plain is that of graph: nobody else launches programmatically."""
+    other = "graph" if mode == "plain" else mode
+    belay = samples.median(mode, "belay", nbytes)
+    nccl = samples.median(other, "nccl", nbytes)
+    how, tuned = samples.best(other, TUNED_NAMES, nbytes)
+    if tuned and nccl and nccl[0] < tuned[0]:
+        how, tuned = "default", nccl
+    which, torch = samples.best(other, TORCH, nbytes)
+    row = {"mode": mode, "ranks": ranks, "bytes": nbytes}
+    for name, times in (("belay", belay), ("nccl", nccl), ("nccl_tuned", tuned), ("torch", torch)):
+        row[f"{name}_us"], row[f"{name}_p99_us"] = times if times else (None, None)
+    row["nccl_tuned_how"], row["torch_best"] = how, which
+    row["ratio"], row["nccl_ratio"] = ratio_of(belay, torch), ratio_of(belay, nccl)
+    row["nccl_tuned_ratio"] = ratio_of(belay, tuned)
+    row["aim_us"] = AIMS_US.get(nbytes) if ranks == 2 and mode == "graph" and nccl else None
     return row
 
 
-def measure(options, ranks, gpus):
-    shared = ranks > gpus
-    algorithms = "one_shot,one_shot_copy,two_shot"
-    if options.nccl == "yes" or (options.nccl == "auto" and not shared):
-        algorithms += ",nccl"
-    samples = {}
-    with mps(shared):
-        for _ in range(options.rounds):
-            take_belay(options, ranks, samples)
-            take_torch(options, ranks, algorithms, samples)
-    sizes = sorted({nbytes for name, nbytes in samples if name == "belay"})
-    return [row_of(ranks, nbytes, samples) for nbytes in sizes]
+def rows_of(options, ranks, samples):
+    modes = options.modes.split(",")
+    known = {(modes.index(mode), nbytes) for mode, name, nbytes in samples.times if name == "belay"}
+    return [row_of(modes[place], ranks, nbytes, samples) for place, nbytes in sorted(known)]
+
+
+def missed(row):
+    """What a row misses of what is aimed at, in words."""
+    large = row["bytes"] > STAGED_MAX
+    aims = [
+        ("us", row["belay_us"], row["aim_us"]),
+        ("of NCCL tuned", row["nccl_tuned_ratio"], AIM_TUNED_LARGE if large else AIM_TUNED),
+        ("of NCCL", row["nccl_ratio"], None if large else AIM_DEFAULT),
+    ]
+    if row["aim_us"] is None:
+        return []
+    return [f"{row['bytes']} bytes: {is_:.2f} {what}, aim {aim}" for what, is_, aim in aims if is_ and aim and is_ > aim]
 
 
 def text_of(value):
@@ -111,44 +327,74 @@ def text_of(value):
 
 
 def print_table(rows):
-    print("| ranks | bytes | belay | PyTorch's best | which | ratio | NCCL | ratio |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    titles = ["mode", "ranks", "bytes", "belay p50 / p99", "aim", "NCCL", "ratio", "NCCL tuned", "how", "ratio"]
+    titles += ["PyTorch's best", "which", "ratio"]
+    print("| " + " | ".join(titles) + " |")
+    print("| " + " | ".join(["---"] * len(titles)) + " |")
     for row in rows:
-        names = ("ranks", "bytes", "belay_us", "torch_us", "torch_best", "ratio", "nccl_us", "nccl_ratio")
-        print("| " + " | ".join(text_of(row[name]) for name in names) + " |")
+        cells = [row["mode"], row["ranks"], row["bytes"]]
+        for name, others in (
+            ("belay", ("aim_us",)),
+            ("nccl", ("nccl_ratio",)),
+            ("nccl_tuned", ("nccl_tuned_how", "nccl_tuned_ratio")),
+            ("torch", ("torch_best", "ratio")),
+        ):
+            both = f"{text_of(row[f'{name}_us'])} / {text_of(row[f'{name}_p99_us'])}"
+            cells += ["-" if row[f"{name}_us"] is None else both] + [row[other] for other in others]
+        print("| " + " | ".join(text_of(cell) for cell in cells) + " |")
 
 
 def geometric_mean(rows):
-    ratios = [row["ratio"] for row in rows if row["ratio"] and MEAN_FROM <= row["bytes"] <= MEAN_TO]
+    ratios = [row["ratio"] for row in rows if row["mode"] == "graph" and row["ratio"] and MEAN_FROM <= row["bytes"] <= MEAN_TO]
     return round(math.exp(statistics.fmean(map(math.log, ratios))), 3) if ratios else None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--sizes", default="14336,16K,64K,112K,256K,1M,2M")
+    parser.add_argument("--modes", default="graph", help="of graph, gap, eager and plain")
+    parser.add_argument("--gap-us", default="5,2", help="in the mode gap: before each call, and more on one rank in turn")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--replays", type=int, default=30)
-    parser.add_argument("--nccl", choices=("auto", "yes", "no"), default="auto")
+    parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("--nccl", choices=("auto", "yes", "no"), default="auto", help="yes: PyTorch's NCCL, whatever is shared")
+    parser.add_argument("--tuned", choices=("yes", "no"), default="yes")
+    parser.add_argument("--torch", choices=("yes", "no"), default="yes")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--json", default="gpu-side-by-side.json")
     parser.add_argument("--belay", action="append", default=[], help="one more option of belay-bench")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = read_options()
     gpus = devices()
     if gpus == 0:
         print("gpu_side_by_side.py: no GPU is here", file=sys.stderr)
         return 77
-    rows = []
+    clock = Clock(options.seconds)
+    rows, problems, rounds = [], [], {}
     for ranks in map(int, options.ranks.split(",")):
-        rows += measure(options, ranks, gpus)
+        samples = Samples()
+        rounds[ranks] = measure(options, ranks, gpus, clock, samples)
+        rows += rows_of(options, ranks, samples)
+        problems += samples.problems
     print_table(rows)
-    means = {ranks: geometric_mean([row for row in rows if row["ranks"] == ranks]) for ranks in {r["ranks"] for r in rows}}
+    means = {str(ranks): geometric_mean([row for row in rows if row["ranks"] == ranks]) for ranks in rounds}
     means["all"] = geometric_mean(rows)
-    print("\nGeometric mean of the ratio, 14 KB to 256 KB: " + ", ".join(f"{k}: {v}" for k, v in means.items()))
+    print("\nGeometric mean of the ratio to PyTorch, graph, 14 KB to 256 KB: " + ", ".join(f"{k}: {v}" for k, v in means.items()))
+    print("Whole rounds: " + ", ".join(f"{ranks} ranks: {n}" for ranks, n in rounds.items()))
+    misses = [text for row in rows for text in missed(row)]
+    for text in misses:
+        print(f"missed: {text}")
+    for text in problems:
+        print(f"problem: {text}")
     with open(options.json, "w", encoding="utf-8") as output:
-        json.dump({"gpus": gpus, "rows": rows, "geometric_mean": {str(k): v for k, v in means.items()}}, output)
-    return 0
+        document = {"gpus": gpus, "rows": rows, "geometric_mean": means, "rounds": rounds, "missed": misses}
+        json.dump({**document, "problems": problems}, output)
+    return 1 if problems or not rows else 0
 
 
 if __name__ == "__main__":

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of PyTorch's allreduces, taken as belay-bench --graph takes its own.
+"""Times of PyTorch's allreduces, taken as belay-bench takes its own.
 
-The three symmetric-memory algorithms (one_shot, one_shot_copy, two_shot) and NCCL's: CALLS of them in one
-CUDA graph, two replays in a row of which the second is timed by events, REPLAYS times; the time of a call is
-that of its slowest rank. Prints one JSON document: rows of bytes, algorithm, min_us, p50_us, p99_us, checked.
+The three symmetric-memory algorithms (one_shot, one_shot_copy, two_shot) and NCCL's, in one mode or several:
 
-usage: torch_symm.py --ranks N [--sizes LIST] [--calls 122] [--replays 50] [--algorithms LIST]
+graph  CALLS of them in one CUDA graph, two replays in a row of which the second is timed by events, REPLAYS times
+gap    the same with a kernel that waits before each call, for G microseconds, on one rank in turn for S more, which
+       are taken off
+eager  one by one, between two events, four times REPLAYS
 
-Ranks R are on GPU R modulo the number of GPUs. Several on one GPU need MPS.
+The time of a call is that of its slowest rank. Prints one JSON document: rows of mode, bytes, algorithm, min_us, p50_us,
+p99_us, checked.
+
+usage: torch_symm.py --ranks N [--sizes LIST] [--modes graph,gap,eager] [--gap-us G,S] [--calls 122] [--replays 50]
+                     [--algorithms LIST]
+
+Rank R is on GPU R modulo the number of GPUs. Several on one GPU need MPS. Multicast stays off.
 """
 import argparse
+import ctypes
 import datetime
+import itertools
 import json
 import os
 import socket
@@ -22,6 +31,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 SYMMETRIC = ("one_shot", "one_shot_copy", "two_shot")
+EAGER_TIMES = 4  # calls one by one for each replay
+LINE = 16  # counters of the meeting, so many words apart
+CALIBRATION_CYCLES = 20_000_000
 
 
 def size_of(text):
@@ -49,6 +61,47 @@ def enable_symmetric(group_name):
         symmetric.enable_symm_mem_for_group(group_name)
     except (AttributeError, RuntimeError):
         pass
+
+
+class Meeting:
+    """A barrier in memory that the ranks share: they leave it within a microsecond or two, unlike gloo's."""
+
+    def __init__(self, words, rank, nranks):
+        self.words = words
+        self.rank = rank
+        self.nranks = nranks
+
+    def __call__(self):
+        self.words[self.rank * LINE] += 1
+        turn = self.words[self.rank * LINE]
+        while any(self.words[other * LINE] < turn for other in range(self.nranks)):
+            pass
+
+
+class Gap:
+    """Kernels that wait before the calls of a graph, as bench_device_delay() does."""
+
+    def __init__(self, microseconds, rank, nranks):
+        self.gap_us, self.skew_us = microseconds
+        self.rank = rank
+        self.nranks = nranks
+        begin = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
+        times = []
+        for _ in range(3):
+            begin.record()
+            torch.cuda._sleep(CALIBRATION_CYCLES)
+            end.record()
+            torch.cuda.synchronize()
+            times.append(begin.elapsed_time(end) * 1e3)
+        self.cycles_per_us = CALIBRATION_CYCLES / min(times)
+
+    def enqueue(self, number):
+        late = self.skew_us if number % self.nranks == self.rank else 0
+        torch.cuda._sleep(int((self.gap_us + late) * self.cycles_per_us))
+
+    def of_a_call(self):
+        return self.gap_us + self.skew_us
 
 
 class Calls:
@@ -96,7 +149,7 @@ class Calls:
         return bool(torch.equal(self.result, self.wanted))
 
 
-def capture(calls, count, stream):
+def capture(calls, count, stream, gap):
     graph = torch.cuda.CUDAGraph()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -104,26 +157,46 @@ def capture(calls, count, stream):
             calls.call()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=stream):
-        for _ in range(count):
+        for number in range(count):
+            if gap:
+                gap.enqueue(number)
             calls.call()
     return graph
 
 
-def time_replays(calls, graph, stream, replays, count, control):
+def time_replays(calls, options, meeting, gap):
+    stream = torch.cuda.Stream()
+    graph = capture(calls, options.calls, stream, gap)
     times = []
     begin = torch.cuda.Event(enable_timing=True)
     end = torch.cuda.Event(enable_timing=True)
-    for _ in range(replays):
+    for _ in range(options.replays):
         calls.refill()
         torch.cuda.synchronize()
-        dist.barrier(group=control)
+        meeting()
         with torch.cuda.stream(stream):
             graph.replay()
             begin.record()
             graph.replay()
             end.record()
         torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3 / count)
+        times.append(begin.elapsed_time(end) * 1e3 / options.calls - (gap.of_a_call() if gap else 0))
+    return times
+
+
+def time_calls(calls, options, meeting):
+    times = []
+    begin = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+    for _ in range(options.replays * EAGER_TIMES):
+        calls.refill()
+        torch.cuda.synchronize()
+        meeting()
+        begin.record()
+        calls.call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3)
     return times
 
 
@@ -134,21 +207,23 @@ def slowest(times, control, rank, nranks):
     return [max(one) for one in zip(*of_ranks)] if rank == 0 else []
 
 
-def measure(algorithm, nbytes, rank, options, control, groups):
+def measure(mode, algorithm, nbytes, rank, options, control, groups, meeting, gap):
     group = groups["nccl"] if algorithm == "nccl" else control
     calls = Calls(algorithm, nbytes, rank, options.ranks, group)
     dist.barrier(group=control)
     right = calls.is_right()
     dist.barrier(group=control)
-    stream = torch.cuda.Stream()
-    graph = capture(calls, options.calls, stream)
-    times = time_replays(calls, graph, stream, options.replays, options.calls, control)
+    if mode == "eager":
+        times = time_calls(calls, options, meeting)
+    else:
+        times = time_replays(calls, options, meeting, gap if mode == "gap" else None)
     all_right = [None] * options.ranks
     dist.all_gather_object(all_right, right, group=control)
     times = sorted(slowest(times, control, rank, options.ranks))
     if rank:
         return None
     return {
+        "mode": mode,
         "bytes": nbytes,
         "algorithm": algorithm,
         "min_us": round(times[0], 3),
@@ -179,17 +254,18 @@ def join(rank, options, rendezvous):
     return dist.group.WORLD, groups
 
 
-def be_rank(rank, options, rendezvous):
+def be_rank(rank, options, rendezvous, words):
     control, groups = join(rank, options, rendezvous)
+    meeting = Meeting(words, rank, options.ranks)
+    gap = Gap(options.gap_us, rank, options.ranks) if "gap" in options.modes else None
     rows = []
-    for nbytes in options.sizes:
-        for algorithm in options.algorithms:
-            try:
-                row = measure(algorithm, nbytes, rank, options, control, groups)
-            except (RuntimeError, AttributeError, NotImplementedError) as error:
-                # All ranks fail alike: an algorithm that this PyTorch or machine has not.
-                row = {"bytes": nbytes, "algorithm": algorithm, "error": str(error)[:200]}
-            rows.append(row)
+    for mode, nbytes, algorithm in itertools.product(options.modes, options.sizes, options.algorithms):
+        try:
+            row = measure(mode, algorithm, nbytes, rank, options, control, groups, meeting, gap)
+        except (RuntimeError, AttributeError, NotImplementedError) as error:
+            # All ranks fail alike: an algorithm that this PyTorch or machine has not.
+            row = {"mode": mode, "bytes": nbytes, "algorithm": algorithm, "error": str(error)[:200]}
+        rows.append(row)
     if rank == 0:
         print(json.dumps({"torch": torch.__version__, "ranks": options.ranks, "rows": rows}), flush=True)
     dist.barrier(group=control)
@@ -203,14 +279,21 @@ def main():
     parser.add_argument("--calls", type=int, default=122)
     parser.add_argument("--replays", type=int, default=50)
     parser.add_argument("--algorithms", default=",".join(SYMMETRIC))
+    parser.add_argument("--modes", default="graph")
+    parser.add_argument("--gap-us", default="5,2")
     options = parser.parse_args()
+    options.modes = options.modes.split(",")
+    options.gap_us = [int(us) for us in options.gap_us.split(",")]
     options.sizes = [size_of(text) for text in options.sizes.split(",")]
     options.algorithms = options.algorithms.split(",")
+    os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
+    os.environ["NCCL_NVLS_ENABLE"] = "0"
     if not torch.cuda.is_available():
         print("torch_symm.py: no GPU is here", file=sys.stderr)
         return 77
     with tempfile.TemporaryDirectory(prefix=socket.gethostname()) as folder:
-        mp.spawn(be_rank, (options, os.path.join(folder, "meet")), nprocs=options.ranks, join=True)
+        words = mp.get_context("spawn").RawArray(ctypes.c_int64, options.ranks * LINE)
+        mp.spawn(be_rank, (options, os.path.join(folder, "meet"), words), nprocs=options.ranks, join=True)
     return 0
 
 
