@@ -183,7 +183,7 @@ now_ms()
 # note NAME SECONDS PASSED FAILED SKIPPED: a row of the table and of the JSON file.
 note()
 {
-	printf '%-10s %-58s %8s %6s %6s %7s\n' "$set" "$1" "$2" "$3" "$4" "$5" >>"$work/table"
+	printf '%-10s %-74s %8s %6s %6s %7s\n' "$set" "$1" "$2" "$3" "$4" "$5" >>"$work/table"
 	printf '{"set":"%s","part":"%s","seconds":%s,"passed":%s,"failed":%s,"skipped":%s}\n' "$set" "$1" "$2" "$3" "$4" "$5" \
 		>>"$work/rows"
 }
@@ -199,9 +199,10 @@ extra()
 
 table()
 {
-	printf '# %-10s %-58s %8s %6s %6s %7s\n' set part seconds passed failed skipped
+	printf '# %-10s %-74s %8s %6s %6s %7s\n' set part seconds passed failed skipped
 	sed 's/^/# /' "$work/table"
 	echo "# $(seconds_since "$started") seconds in all, $failed failed${interrupted:+, interrupted}"
+	sed 's/^/# /' "$work/tables"
 	{
 		printf '{"seconds":%s,"failed":%s,"interrupted":%s,"parts":[' "$(seconds_since "$started")" "$failed" "${interrupted:-false}"
 		sed '$!s/$/,/' "$work/rows"
@@ -211,7 +212,7 @@ table()
 	} >"$json"
 }
 
-# Whatever the end: nothing of ours runs on, and what is known is told.
+# Whatever the end: nothing of ours runs on, and what is known is told. A script may have something to add: closing().
 finish()
 {
 	ending=$?
@@ -219,6 +220,9 @@ finish()
 	[ -z "$running" ] || end_part
 	mps_stop
 	if [ -n "$started" ]; then
+		if command -v closing >/dev/null; then
+			closing
+		fi
 		table || ending=1
 	fi
 	rm -rf "$work"
@@ -240,6 +244,7 @@ parts_begin()
 	: >"$work/table"
 	: >"$work/rows"
 	: >"$work/extra"
+	: >"$work/tables" # what is to be shown behind that of the parts
 	started=$(now_ms)
 }
 
@@ -374,6 +379,7 @@ checks()
 
 skip()
 {
+	: >"$work/out" # not of the part before
 	count=$((count + 1))
 	echo "ok $count - $1 # SKIP $2"
 	note "$1" 0.0 0 0 1
@@ -398,14 +404,22 @@ sizes_of()
 	echo "$w,$((3 * w)),$((7 * w)),$((1023 * w)),14336,$((4097 * w)),112K,256K,$((131071 * w)),1M,2M"
 }
 
-# sweep RANKS DTYPE BYTES OP: eager and in graphs.
-sweep()
+# right_bits NAME RANKS DTYPE BYTES OP OPTION...: of every size, one by one; right_bits_in_graphs: in graphs.
+right_bits()
 {
-	checks "$1 ranks, $2 $4: every size has the right bits" 60 0 'rescues: ' \
-		"$bench" --backend cuda --ranks "$1" --dtype "$2" --op "$4" --sizes "$(sizes_of "$3")" --iters 5 --warmup 3 --paths symm
-	checks "$1 ranks, $2 $4: every size has the right bits in graphs" 60 0 'rescues: ' \
-		"$bench" --backend cuda --ranks "$1" --dtype "$2" --op "$4" --sizes "$(sizes_of "$3")" --graph --calls-per-graph 10 --iters 3 \
-		--warmup 2 --paths symm
+	name=$1 ranks=$2 dtype=$3 sizes=$(sizes_of "$4") op=$5
+	shift 5
+	checks "$ranks ranks, $name: every size has the right bits" 60 0 'rescues: ' \
+		"$bench" --backend cuda --ranks "$ranks" --dtype "$dtype" --op "$op" --sizes "$sizes" --iters 5 --warmup 3 --paths symm "$@"
+}
+
+right_bits_in_graphs()
+{
+	name=$1 ranks=$2 dtype=$3 sizes=$(sizes_of "$4") op=$5
+	shift 5
+	checks "$ranks ranks, $name: every size has the right bits in graphs" 60 0 'rescues: ' \
+		"$bench" --backend cuda --ranks "$ranks" --dtype "$dtype" --op "$op" --sizes "$sizes" --graph --calls-per-graph 10 --iters 3 \
+		--warmup 2 --paths symm "$@"
 }
 
 # sanitizer TOOL CAP: one of compute-sanitizer's over small runs of two ranks. `racecheck_build`: for racecheck; else it is skipped.

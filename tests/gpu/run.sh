@@ -87,6 +87,13 @@ set_kills()
 		"$bench" --backend cuda --ranks 4 --graph --workload verify-pass --passes 30 --fault rank=1,seq=1500,kind=kill,at=wait
 }
 
+# sweep RANKS DTYPE BYTES OP: eager and in graphs.
+sweep()
+{
+	right_bits "$2 $4" "$@"
+	right_bits_in_graphs "$2 $4" "$@"
+}
+
 set_mps()
 {
 	mps_start || { skip "MPS" "no MPS here: nvidia-cuda-mps-control"; return; }

@@ -374,10 +374,14 @@ def main():
     if gpus == 0:
         print("gpu_side_by_side.py: no GPU is here", file=sys.stderr)
         return 77
-    clock = Clock(options.seconds)
+    begin = time.monotonic()
     rows, problems, rounds = [], [], {}
-    for ranks in map(int, options.ranks.split(",")):
+    counts = list(map(int, options.ranks.split(",")))
+    for place, ranks in enumerate(counts):
         samples = Samples()
+        # What there is goes in equal parts to the numbers of ranks that are still to come.
+        left = options.seconds - (time.monotonic() - begin)
+        clock = Clock(max(1, left / (len(counts) - place)) if options.seconds else 0)
         rounds[ranks] = measure(options, ranks, gpus, clock, samples)
         rows += rows_of(options, ranks, samples)
         problems += samples.problems

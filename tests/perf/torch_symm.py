@@ -26,9 +26,13 @@ import socket
 import sys
 import tempfile
 
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+except ImportError as error:
+    print(f"torch_symm.py: no PyTorch: {error}", file=sys.stderr)
+    sys.exit(77)
 
 SYMMETRIC = ("one_shot", "one_shot_copy", "two_shot")
 EAGER_TIMES = 4  # calls one by one for each replay
