@@ -76,6 +76,25 @@ static bool make_memory(struct gpu_seat *gpu)
 	return upload(gpu, guard, sizeof(guard), &gpu->guard);
 }
 
+/* BELAY_GPU_ALONE=A,B,...: each rank sees one GPU of this list and no other, as under launchers
+ * that say so to each process. Before the first call to CUDA. */
+static bool is_alone(const struct rank_seat *seat)
+{
+	const char *list = getenv("BELAY_GPU_ALONE");
+	char own[64] = "";
+
+	if (!list || !*list)
+		return false;
+	for (int rank = 0; rank < seat->rank && *list; rank++) {
+		list += strcspn(list, ",");
+		list += *list == ',';
+	}
+	(void)snprintf(own, sizeof(own), "%.*s", (int)strcspn(list, ","), list);
+	(void)setenv("CUDA_VISIBLE_DEVICES", own, 1);
+	(void)setenv("BELAY_TEST_GPU_DEVICES", own, 1); /* the GPU that is played on the CPU */
+	return true;
+}
+
 /* Ranks on one GPU each claim a host of their own, or NCCL refuses them; threads cannot. */
 static void fit_environment(struct rank_seat *seat, int devices)
 {
@@ -90,13 +109,15 @@ static void fit_environment(struct rank_seat *seat, int devices)
 bool gpu_open(struct rank_seat *seat, size_t bytes_max, struct gpu_seat *ret_gpu)
 {
 	const char *why;
+	bool alone = is_alone(seat);
 	int devices = bench_device_count(&why);
 
 	*ret_gpu = (struct gpu_seat){.seat = seat, .bytes_max = (bytes_max + 255) / 256 * 256};
 	RANK_EXPECT(seat, devices > 0);
 	if (devices <= 0)
 		return false;
-	fit_environment(seat, devices);
+	if (!alone)
+		fit_environment(seat, devices);
 	(void)snprintf(ret_gpu->device_text, sizeof(ret_gpu->device_text), "%d",
 		       seat->rank % devices);
 	seat->config.device = ret_gpu->device_text;

@@ -346,6 +346,14 @@ seconds_since()
 	echo "$((ms / 1000)).$((ms % 1000 / 100))"
 }
 
+# In a subshell of attempt()'s.
+# shellcheck disable=SC2317 # called by name
+with_warnings()
+{
+	BELAY_LOG=warn
+	"$@"
+}
+
 # checks NAME CAP STATUS PATTERN COMMAND...: one test: that status, and a line of the output that matches. The warnings of one that fails are shown.
 checks()
 {
@@ -355,7 +363,7 @@ checks()
 	pattern=$4
 	shift 4
 	begin=$(now_ms)
-	attempt "$cap" env BELAY_LOG=warn "$@"
+	attempt "$cap" with_warnings "$@"
 	if [ "$status" = "$wanted" ] && grep -q "$pattern" "$work/out"; then
 		count=$((count + 1))
 		echo "ok $count - $part"

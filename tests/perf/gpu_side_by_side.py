@@ -38,7 +38,6 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CAP_S = 240
-FIRST_RUN_S = 25  # what a run takes until one has been seen
 EAGER_TIMES = 4  # calls one by one for each replay
 STAGED_MAX = 2 << 20  # larger calls go on NCCL unless BELAY_SYMM_MAX says otherwise
 # The sizes whose ratios are summed up in a geometric mean.
@@ -105,12 +104,12 @@ class Clock:
         return CAP_S if self.until is None else self.until - time.monotonic()
 
     @contextlib.contextmanager
-    def run(self, name):
-        if self.left() < self.took.get(name, FIRST_RUN_S):
-            raise NoTime(name)
+    def run(self, one):
+        if self.left() < self.took.get(one.name, one.first_s):
+            raise NoTime(one.name)
         begin = time.monotonic()
         yield min(CAP_S, self.left())
-        self.took[name] = time.monotonic() - begin
+        self.took[one.name] = time.monotonic() - begin
 
 
 def document_of(command, cap, variables):
@@ -166,6 +165,8 @@ class Samples:
 class Belay:
     """One mode of it: each is a run of its own."""
 
+    first_s = 8  # until one has been seen
+
     def __init__(self, options, ranks, mode):
         self.name = f"belay {mode}"
         self.mode = mode
@@ -196,6 +197,8 @@ class Belay:
 class Nccl:
     """One way of NCCL, in all modes."""
 
+    first_s = 10
+
     def __init__(self, options, ranks, modes, name, windows, variables):
         self.name = name
         self.variables = variables
@@ -210,6 +213,8 @@ class Nccl:
 
 class Torch:
     """All of PyTorch's algorithms, in all modes."""
+
+    first_s = 40
 
     def __init__(self, options, ranks, modes, algorithms):
         self.name = "PyTorch"
@@ -252,8 +257,11 @@ def wins(name, samples):
 def take(one, clock, samples):
     """Returns whether it is worth another try."""
     try:
-        with clock.run(one.name) as cap:
+        with clock.run(one) as cap:
             one.take(cap, samples)
+    except NoTime:
+        print(f"{one.name}: no time for it any more", file=sys.stderr)
+        return False
     except NotHere as error:
         print(f"{one.name}: not on this machine: {error}", file=sys.stderr)
         return False
@@ -264,19 +272,15 @@ def take(one, clock, samples):
 
 
 def measure(options, ranks, gpus, clock, samples):
-    """Returns how many rounds were completed."""
+    """Returns in how many rounds there was time for belay."""
     runs = runs_of(options, ranks, ranks > gpus)
     rounds = 0
     with mps(ranks > gpus):
-        for number in range(options.rounds):
-            try:
-                # The other way round each time, so that nobody always stands behind the same.
-                runs = [one for one in reversed(runs) if take(one, clock, samples)]
-            except NoTime as error:
-                print(f"no time for round {number + 1}: {error}", file=sys.stderr)
-                break
-            runs = [one for one in runs if wins(one.name, samples)]
-            rounds = number + 1
+        while rounds < options.rounds and any(isinstance(one, Belay) for one in runs):
+            runs = [one for one in runs if take(one, clock, samples)]
+            # The other way round each time, so that nobody always stands behind the same.
+            runs = [one for one in reversed(runs) if wins(one.name, samples)]
+            rounds += any(isinstance(one, Belay) for one in runs)
     return rounds
 
 
@@ -284,7 +288,7 @@ def ratio_of(own, other):
     return round(own[0] / other[0], 3) if own and other else None
 
 
-def row_of(mode, ranks, nbytes, samples):
+def row_of(mode, ranks, gpus, nbytes, samples):
     """What is not measured in the mode plain is that of graph: nobody else launches programmatically."""
     other = "graph" if mode == "plain" else mode
     belay = samples.median(mode, "belay", nbytes)
@@ -299,14 +303,14 @@ def row_of(mode, ranks, nbytes, samples):
     row["nccl_tuned_how"], row["torch_best"] = how, which
     row["ratio"], row["nccl_ratio"] = ratio_of(belay, torch), ratio_of(belay, nccl)
     row["nccl_tuned_ratio"] = ratio_of(belay, tuned)
-    row["aim_us"] = AIMS_US.get(nbytes) if ranks == 2 and mode == "graph" and nccl else None
+    row["aim_us"] = AIMS_US.get(nbytes) if ranks == 2 and gpus >= 2 and mode == "graph" else None
     return row
 
 
-def rows_of(options, ranks, samples):
+def rows_of(options, ranks, gpus, samples):
     modes = options.modes.split(",")
     known = {(modes.index(mode), nbytes) for mode, name, nbytes in samples.times if name == "belay"}
-    return [row_of(modes[place], ranks, nbytes, samples) for place, nbytes in sorted(known)]
+    return [row_of(modes[place], ranks, gpus, nbytes, samples) for place, nbytes in sorted(known)]
 
 
 def missed(row):
@@ -383,13 +387,13 @@ def main():
         left = options.seconds - (time.monotonic() - begin)
         clock = Clock(max(1, left / (len(counts) - place)) if options.seconds else 0)
         rounds[ranks] = measure(options, ranks, gpus, clock, samples)
-        rows += rows_of(options, ranks, samples)
+        rows += rows_of(options, ranks, gpus, samples)
         problems += samples.problems
     print_table(rows)
     means = {str(ranks): geometric_mean([row for row in rows if row["ranks"] == ranks]) for ranks in rounds}
     means["all"] = geometric_mean(rows)
     print("\nGeometric mean of the ratio to PyTorch, graph, 14 KB to 256 KB: " + ", ".join(f"{k}: {v}" for k, v in means.items()))
-    print("Whole rounds: " + ", ".join(f"{ranks} ranks: {n}" for ranks, n in rounds.items()))
+    print("Rounds: " + ", ".join(f"{ranks} ranks: {n}" for ranks, n in rounds.items()))
     misses = [text for row in rows for text in missed(row)]
     for text in misses:
         print(f"missed: {text}")
