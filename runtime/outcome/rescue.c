@@ -246,22 +246,33 @@ static void trace_rescue(const struct rescue *rescue, enum event_kind kind, uint
 
 /*
  * A header that was spoiled may hold the flag of a turn to come, and would be taken for data then.
- * Every rank clears its own before its part makes the rescue complete, and nobody can be two turns
- * further before that (R5). `staged` read after the word shows that the word is not yet that of
- * turn + 2; the swap, that it still is the one that was read.
+ * Every rank clears its own, once it has been issued, before its part makes the rescue complete,
+ * and nobody can be two turns further before that (R5); a donor clears a dead rank's. `staged` read
+ * after the word shows that the word is not yet that of turn + 2; the swap, that it still is the
+ * one that was read.
  */
-static void clear_spoiled_header(const struct rescue *rescue)
+static void clear_spoiled_header(const struct rescue *rescue, unsigned origin)
 {
 	const struct belay_comm *comm = rescue->comm;
 	struct region_header *header =
-		&region_head(&comm->region, comm->rank)->inputs[rescue->turn & 1];
+		&region_head(&comm->region, origin)->inputs[rescue->turn & 1];
 	uint64_t word = atomic_load_explicit(&header->word, memory_order_acquire);
 
 	if (word >> 32 == region_flag(rescue->turn) ||
-	    atomic_load_explicit(&comm->own->staged, memory_order_acquire) > rescue->turn + 1)
+	    atomic_load_explicit(&comm->control.rank[origin].staged, memory_order_acquire) >
+		    rescue->turn + 1)
 		return;
 	(void)atomic_compare_exchange_strong_explicit(&header->word, &word, 0, memory_order_acq_rel,
 						      memory_order_relaxed);
+}
+
+static void clear_spoiled_headers(const struct rescue *rescue)
+{
+	const struct belay_comm *comm = rescue->comm;
+
+	for (unsigned r = 0; r < comm->nranks && comm->region.base; r++)
+		if (injector(rescue, r) == comm->rank)
+			clear_spoiled_header(rescue, r);
 }
 
 /* A part whose signature is not ours: the ranks called with different arguments, rule M1. */
@@ -400,7 +411,7 @@ static void begin(struct rescue *rescue)
 		return;
 	rescue->joined = true;
 	if (!comm->device)
-		clear_spoiled_header(rescue);
+		clear_spoiled_headers(rescue);
 	rescue->began_ns = clock_now_ns();
 	trace_rescue(rescue, EVENT_RESCUE_BEGIN, rescue->began_ns, 0);
 	if (faults_armed(&comm->faults))
@@ -456,12 +467,25 @@ static bool is_abandoned(const struct rescue *rescue)
 	return false;
 }
 
+/* Of host memory. A header that is spoiled is cleared before the own part is given, and so must
+ * have been issued by then (R5). The calling thread is about to: it has staged the turn. */
+static bool has_pushed(const struct rescue *rescue)
+{
+	/* Acquire: the header stands before the word. */
+	return atomic_load_explicit(&rescue->comm->own->pushed, memory_order_acquire) >=
+	       rescue->turn;
+}
+
 /* Whether parts may be given; if not yet, asks the own kernel to leave, should it be stuck. */
 static bool may_begin(struct rescue *rescue)
 {
 	struct stuck_turn stuck;
 
-	if (!rescue->comm->device || rescue->whole_call || is_abandoned(rescue))
+	if (rescue->whole_call)
+		return true;
+	if (!rescue->comm->device)
+		return has_pushed(rescue);
+	if (is_abandoned(rescue))
 		return true;
 	(void)hold(rescue, &stuck);
 	return false;

@@ -104,6 +104,27 @@ START_TEST(a_wrong_arrival_flag_is_never_taken_for_data)
 }
 END_TEST
 
+/* R5: rank 2 misses the data of rank 0, and rank 1 has staged and is not further. Its header, with
+ * the flag of the turn after next, follows while the rescue runs; and in that turn rank 1 is late.
+ */
+START_TEST(a_wrong_flag_that_follows_its_rescue_is_never_taken_for_data)
+{
+	struct rank_group group;
+	struct work_plan plan = {
+		.fault = "rank=0,seq=6,kind=drop;rank=1,seq=6,kind=delay:100,at=push;"
+			 "rank=1,seq=6,kind=flag;rank=1,seq=8,kind=delay:50",
+		.count = 100,
+		.late = "5",
+		.grace = "2",
+	};
+
+	rank_group_run(&(struct rank_spec){.nranks = 3, .scenario = rank_life, .plan = &plan},
+		       &group);
+	assert_all_well(&group);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, 1);
+}
+END_TEST
+
 /* ---- a kernel short of memory ---------------------------------------------------------------- */
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -297,6 +318,7 @@ static Suite *suite(void)
 			    n * DROP_SHAPES);
 	tcase_add_loop_test(c, many_lost_writes_of_all_ranks_are_all_rescued, 0, n);
 	tcase_add_loop_test(c, a_wrong_arrival_flag_is_never_taken_for_data, 0, n);
+	tcase_add_test(c, a_wrong_flag_that_follows_its_rescue_is_never_taken_for_data);
 	tcase_add_loop_test(c, a_rescue_outlasts_a_kernel_that_is_short_of_memory, 0,
 			    (int)(sizeof(refusals) / sizeof(refusals[0])));
 	tcase_add_loop_test(c, calls_pass_the_wrap_of_32_bits, 0, n);
