@@ -12,8 +12,9 @@
  * hard deadline. */
 #define STANDSTILL_NS MS
 #define STEPS_MAX     3000000u
-/* How long after the last fault everything must have ended: several hard deadlines. */
-#define SETTLED_NS (10 * GIVE_UP_NS)
+/* How long after the last fault everything must have ended: several hard deadlines, and time for
+ * each turn of ranks that are preempted all the time. */
+#define SETTLED_NS(plan) ((10 + 4 * (plan)->turns) * GIVE_UP_NS)
 
 uint64_t cluster_random(struct cluster *c, uint64_t below)
 {
@@ -50,9 +51,10 @@ void cluster_tell(const struct cluster *c, FILE *file)
 	static const char *const paths[] = {"one-shot", "two-shot", "region", "ring"};
 	uint64_t first = c->traced > TRACE_LINES ? c->traced - TRACE_LINES : 0;
 
-	fprintf(file, "# BELAY_SEED=%lu: %u ranks, %u turns from %lu, %s path\n",
-		(unsigned long)c->seed, c->plan.nranks, c->plan.turns,
-		(unsigned long)c->plan.first_turn, paths[c->plan.path]);
+	fprintf(file, "# BELAY_SEED=%lu: %u ranks, %u calls of %u turns from %lu, %s path%s\n",
+		(unsigned long)c->seed, c->plan.nranks, c->plan.calls, c->plan.turns,
+		(unsigned long)c->plan.first_turn, paths[c->plan.path],
+		c->plan.captured ? ", captured" : "");
 	for (uint64_t i = first; i < c->traced; i++) {
 		const struct trace_line *line = &c->trace[i % TRACE_LINES];
 
@@ -95,6 +97,9 @@ bool reader_step(struct cluster *c, struct reader *reader)
 		break;
 	default:
 		progress->staged[r] = c->rank[r].words.staged;
+		/* L3, P3: as if a dead rank's input were always whole. */
+		if (c->mutation == HALFSTAGED && progress->dead >> r & 1)
+			progress->staged[r] = c->plan.first_turn + c->plan.turns;
 		break;
 	}
 	return reader->cursor > 4 * c->plan.nranks;
@@ -125,12 +130,43 @@ static uint64_t delay_of(struct cluster *c, const struct message *message)
 	return 100 + cluster_random(c, 20 * US);
 }
 
+static bool is_broken(const struct cluster *c)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (c->now_ns >= c->plan.broken[i].from_ns &&
+		    c->now_ns < c->plan.broken[i].until_ns)
+			return true;
+	return false;
+}
+
+static unsigned lost_per_1024(const struct cluster *c)
+{
+	return is_broken(c) ? c->plan.broken_per_1024 : c->plan.lost_per_1024;
+}
+
+bool cluster_drops_probe(struct cluster *c)
+{
+	return is_broken(c) && cluster_random(c, 2);
+}
+
+/* Fault injection's wrong flag, of the kind that could do harm. What is spoiled is not late: it
+ * stands where the rank itself can clear it. */
+static void spoil(struct cluster *c, struct message *message)
+{
+	if (message->type != MESSAGE_INPUT || message->due_ns > c->now_ns + MS ||
+	    cluster_random(c, 1024) >= c->plan.spoiled_per_1024)
+		return;
+	message->arrival.flag = rules_flag(c, message->arrival.turn + 2);
+	c->tally.spoiled++;
+	c->last_fault_ns = c->now_ns;
+}
+
 void cluster_send(struct cluster *c, const struct message *message)
 {
 	struct message *own;
 	uint64_t *link = &c->link_due_ns[message->from][message->to];
 
-	if (is_push(message) && cluster_random(c, 1024) < c->plan.lost_per_1024) {
+	if (is_push(message) && cluster_random(c, 1024) < lost_per_1024(c)) {
 		cluster_trace(c, &c->rank[message->from], 'T', "loses a push to", message->to,
 			      message->arrival.turn);
 		c->last_fault_ns = c->now_ns;
@@ -143,6 +179,8 @@ void cluster_send(struct cluster *c, const struct message *message)
 	own = &c->message[c->nmessages++];
 	*own = *message;
 	own->due_ns = c->now_ns + delay_of(c, message);
+	if (c->plan.spoiled_per_1024)
+		spoil(c, own);
 	if (message->type == MESSAGE_PART) {
 		if (own->due_ns <= *link)
 			own->due_ns = *link + 1;
@@ -158,8 +196,8 @@ void cluster_wake_thread(struct cluster *c, struct rank *rank)
 
 	if (soon < rank->thread.held_until_ns)
 		soon = rank->thread.held_until_ns;
-	if (rank->thread.step && rank->thread.asleep && soon < rank->thread.ready_ns)
-		rank->thread.ready_ns = soon;
+	if (rank->thread.step && rank->thread.asleep && soon < *rank->thread.ready_ns)
+		*rank->thread.ready_ns = soon;
 }
 
 void cluster_kick(struct cluster *c, struct rank *rank)
@@ -169,8 +207,8 @@ void cluster_kick(struct cluster *c, struct rank *rank)
 	rank->watcher.kicked = true;
 	if (soon < rank->watcher.held_until_ns)
 		soon = rank->watcher.held_until_ns;
-	if (rank->watcher.step && rank->watcher.asleep && soon < rank->watcher.ready_ns)
-		rank->watcher.ready_ns = soon;
+	if (rank->watcher.step && rank->watcher.asleep && soon < *rank->watcher.ready_ns)
+		*rank->watcher.ready_ns = soon;
 }
 
 static void deliver(struct cluster *c, const struct message *message)
@@ -230,10 +268,24 @@ static void tell_exit(struct cluster *c, const struct rank *rank)
 						.type = MESSAGE_EXIT, .from = rank->id, .to = r});
 }
 
+static void end_thread(struct cluster *c, struct rank *rank)
+{
+	rank->thread.step = NULL;
+	*rank->thread.ready_ns = UINT64_MAX;
+	c->running &= ~cluster_bit(rank->id);
+}
+
+static void end_watcher(struct rank *rank)
+{
+	rank->watcher.step = NULL;
+	*rank->watcher.ready_ns = UINT64_MAX;
+}
+
 static void crash(struct cluster *c, struct rank *rank)
 {
 	rank->alive = false;
-	rank->thread.step = rank->watcher.step = NULL;
+	end_thread(c, rank);
+	end_watcher(rank);
 	tell_exit(c, rank);
 }
 
@@ -246,18 +298,18 @@ static void hold_back(struct cluster *c, uint64_t *ready_ns, uint64_t *held_unti
 
 static void preempt(struct cluster *c, struct rank *rank, uint64_t ns)
 {
-	hold_back(c, &rank->thread.ready_ns, &rank->thread.held_until_ns, ns);
+	hold_back(c, rank->thread.ready_ns, &rank->thread.held_until_ns, ns);
 }
 
 static void starve(struct cluster *c, struct rank *rank, uint64_t ns)
 {
-	hold_back(c, &rank->watcher.ready_ns, &rank->watcher.held_until_ns, ns);
+	hold_back(c, rank->watcher.ready_ns, &rank->watcher.held_until_ns, ns);
 }
 
 /* SIGSTOP: both threads; a watcher that was in poll() notices afterwards how long it took. */
 static void stop(struct cluster *c, struct rank *rank, uint64_t ns)
 {
-	uint64_t wanted_ns = rank->watcher.ready_ns;
+	uint64_t wanted_ns = *rank->watcher.ready_ns;
 
 	preempt(c, rank, ns);
 	starve(c, rank, ns);
@@ -338,69 +390,58 @@ static void step_thread(struct cluster *c, struct rank *rank)
 {
 	rank->thread.asleep = false;
 	rank->thread.step(c, rank);
-	take_time(c, &rank->thread.ready_ns);
+	take_time(c, rank->thread.ready_ns);
+	if (!rank->thread.step)
+		end_thread(c, rank);
 }
 
 static void step_watcher(struct cluster *c, struct rank *rank)
 {
 	rank->watcher.asleep = false;
 	rank->watcher.step(c, rank);
-	take_time(c, &rank->watcher.ready_ns);
-	if (!rank->watcher.step)
-		tell_exit(c, rank); /* the process ends after its last communicator */
+	take_time(c, rank->watcher.ready_ns);
+	if (rank->watcher.step)
+		return;
+	end_watcher(rank);
+	tell_exit(c, rank); /* the process ends after its last communicator */
 }
 
-/* The machine whose turn is next; NULL when all have ended. */
-static struct rank *next_machine(struct cluster *c, bool *ret_watcher)
+/* The machine whose turn is next, the lower one of equals: 2 * rank, or that + 1 for its watcher.
+ */
+static unsigned next_machine(const struct cluster *c)
 {
-	struct rank *next = NULL;
-	uint64_t least = UINT64_MAX;
+	unsigned next = 0;
 
-	for (unsigned r = 0; r < c->plan.nranks; r++) {
-		struct rank *rank = &c->rank[r];
-
-		if (rank->thread.step && rank->thread.ready_ns < least) {
-			least = rank->thread.ready_ns;
-			next = rank;
-			*ret_watcher = false;
-		}
-		if (rank->watcher.step && rank->watcher.ready_ns < least) {
-			least = rank->watcher.ready_ns;
-			next = rank;
-			*ret_watcher = true;
-		}
-	}
+	for (unsigned i = 1; i < 2 * c->plan.nranks; i++)
+		if (c->ready_ns[i] < c->ready_ns[next])
+			next = i;
 	return next;
 }
 
 static bool over(const struct cluster *c)
 {
-	for (unsigned r = 0; r < c->plan.nranks; r++)
-		if (c->rank[r].thread.step)
-			return c->now_ns > c->last_fault_ns + SETTLED_NS ||
-			       c->tally.steps > STEPS_MAX;
-	return true;
+	return !c->running || c->now_ns > c->last_fault_ns + SETTLED_NS(&c->plan) ||
+	       c->tally.steps > STEPS_MAX;
 }
 
 static void run(struct cluster *c)
 {
 	while (!c->failed && !over(c)) {
-		bool watcher = false;
-		struct rank *rank = next_machine(c, &watcher);
-		uint64_t ready = watcher ? rank->watcher.ready_ns : rank->thread.ready_ns;
+		unsigned next = next_machine(c);
+		struct rank *rank = &c->rank[next / 2];
 
-		if (c->next_due_ns <= ready) {
+		if (c->next_due_ns <= c->ready_ns[next]) {
 			deliver_due(c, c->next_due_ns); /* may wake somebody earlier */
 			continue;
 		}
-		c->now_ns = ready;
+		c->now_ns = c->ready_ns[next];
 		c->tally.steps++;
-		if (watcher)
+		if (next % 2)
 			step_watcher(c, rank);
 		else
 			step_thread(c, rank);
 		strike_due(c, rank);
-		judge_step(c);
+		judge_step(c, rank);
 	}
 	judge_end(c);
 }
@@ -415,10 +456,13 @@ static void prepare_rank(struct cluster *c, unsigned id)
 	rank->words.staged = rank->words.pushed = rank->words.results = rank->words.done = before;
 	rank->judged.completed = rank->judged.done_before = before;
 	rank->thread.turn = before;
+	rank->thread.path = c->plan.path;
 	rank->thread.step = thread_enter;
-	rank->thread.ready_ns = 1 + cluster_random(c, 20 * US);
+	rank->thread.ready_ns = &c->ready_ns[2 * id];
+	rank->watcher.ready_ns = &c->ready_ns[2 * id + 1];
+	*rank->thread.ready_ns = 1 + cluster_random(c, 20 * US);
 	rank->watcher.step = watcher_look;
-	rank->watcher.ready_ns = 1 + cluster_random(c, 20 * US);
+	*rank->watcher.ready_ns = 1 + cluster_random(c, 20 * US);
 	mailbox_init(&rank->mailbox);
 }
 
@@ -434,8 +478,12 @@ bool cluster_run(struct cluster *c, enum scenario scenario, uint64_t seed, enum 
 	c->mutation = mutation;
 	c->next_due_ns = UINT64_MAX;
 	cluster_plan(c, scenario);
+	breaker_init(&c->keeper.breaker, c->plan.breaker_rescues, c->plan.breaker_window_ns,
+		     c->plan.probe_ns);
+	c->rescued_last = c->judged.rescued_last = c->plan.first_turn - 1;
 	for (unsigned r = 0; r < c->plan.nranks; r++)
 		prepare_rank(c, r);
+	c->running = cluster_everyone(c);
 	c->tally.steps = 0;
 	run(c);
 	c->tally.steps += tally.steps;

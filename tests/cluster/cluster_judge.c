@@ -17,6 +17,9 @@ static void reports_agree(struct cluster *c)
 	const struct judged *first = NULL;
 	uint64_t committed = 0, failed = UINT64_MAX;
 
+	if (!c->outcome_changed)
+		return;
+	c->outcome_changed = false;
 	for (unsigned r = 0; r < c->plan.nranks; r++) {
 		const struct judged *j = &c->rank[r].judged;
 
@@ -77,23 +80,19 @@ static void word_moves_rightly(struct cluster *c)
 }
 
 /* P1: done only grows. V6: a rank that has met the verdict posts nothing more. */
-static void done_is_right(struct cluster *c)
+static void done_is_right(struct cluster *c, struct rank *rank)
 {
-	for (unsigned r = 0; r < c->plan.nranks; r++) {
-		struct rank *rank = &c->rank[r];
-
-		if (rank->words.done < rank->judged.done_before)
-			cluster_break(c, "done of rank %u goes back (P1)", r);
-		if (rank->judged.reported && rank->words.done > rank->judged.done_before)
-			cluster_break(c, "rank %u posts done after it met the verdict (V6)", r);
-		rank->judged.done_before = rank->words.done;
-	}
+	if (rank->words.done < rank->judged.done_before)
+		cluster_break(c, "done of rank %u goes back (P1)", rank->id);
+	if (rank->judged.reported && rank->words.done > rank->judged.done_before)
+		cluster_break(c, "rank %u posts done after it met the verdict (V6)", rank->id);
+	rank->judged.done_before = rank->words.done;
 }
 
-void judge_step(struct cluster *c)
+void judge_step(struct cluster *c, struct rank *rank)
 {
 	word_moves_rightly(c);
-	done_is_right(c);
+	done_is_right(c, rank);
 	reports_agree(c);
 }
 
@@ -165,8 +164,13 @@ void judge_pushed_output(struct cluster *c, const struct rank *writer, struct ra
 			writer->id, ul(turn), owner->id);
 }
 
-void judge_rescued_output(struct cluster *c, struct rank *rank, uint64_t turn)
+void judge_rescued_output(struct cluster *c, struct rank *rank, uint64_t turn, unsigned place)
 {
+	unsigned call = plan_call_of(&c->plan, turn);
+
+	if (c->plan.first_turn + c->plan.call_begin[call] + place != turn)
+		cluster_break(c, "a rescue writes turn %lu to place %u of its call", ul(turn),
+			      place);
 	if (rank->judged.lib_turn != turn)
 		cluster_break(
 			c,
@@ -195,9 +199,16 @@ void judge_done(struct cluster *c, struct rank *rank, uint64_t turn)
 	rank->judged.completed = turn;
 }
 
+void judge_failed_pass(struct cluster *c, struct rank *rank, uint64_t turn)
+{
+	c->outcome_changed = true;
+	rank->judged.pass_failed = turn;
+}
+
 /* C1: what is committed is complete everywhere. */
 void judge_commit(struct cluster *c, struct rank *rank, uint64_t turn)
 {
+	c->outcome_changed = true;
 	c->tally.commits++;
 	rank->judged.committed = turn;
 	for (unsigned r = 0; r < c->plan.nranks; r++)
@@ -223,6 +234,7 @@ static void loss_is_real(struct cluster *c, const struct sim_cause *cause)
 void judge_report(struct cluster *c, struct rank *rank, const struct sim_cause *cause,
 		  uint64_t word)
 {
+	c->outcome_changed = true;
 	rank->judged.reported = true;
 	rank->judged.report = *cause;
 	rank->judged.report.turn = verdict_turn(word);
@@ -248,9 +260,12 @@ void judge_complaint(struct cluster *c, const struct rank *rank, uint64_t turn)
 			      rank->id, ul(turn));
 }
 
-/* L1: when one rank alone is held up, it is the one that everybody names. */
+/* L1: when one rank alone is held up, it is the one that everybody names. On the ring all others
+ * wait for it in one turn, and once it goes on, the last of them to be scheduled may be named. */
 void judge_late(struct cluster *c, const struct rank *rank, int named)
 {
+	if (c->plan.path == CLUSTER_RING && c->now_ns >= c->last_fault_ns)
+		return;
 	if (c->plan.culprit >= 0 && c->plan.fault[0].type == FAULTY_STOP &&
 	    named != c->plan.culprit)
 		cluster_break(c, "rank %u names rank %d late, rank %d is (L1)", rank->id, named,
@@ -269,4 +284,5 @@ void judge_end(struct cluster *c)
 		if (rank->alive && c->plan.must_fail && !rank->judged.reported)
 			cluster_break(c, "rank %u has not seen the verdict", r);
 	}
+	judge_path_end(c);
 }

@@ -10,6 +10,8 @@
 
 static void pump(struct cluster *c, struct rank *rank);
 static void take_own_parts(struct cluster *c, struct rank *rank);
+static void try_to_begin(struct cluster *c, struct rank *rank);
+static void find_spoiled(struct cluster *c, struct rank *rank);
 
 static void trace(struct cluster *c, const struct rank *rank, const char *what, uint64_t a,
 		  uint64_t b)
@@ -49,7 +51,6 @@ static void release(struct cluster *c, struct rank *rank)
 {
 	struct sim_rescue *rescue = &rank->watcher.rescue;
 
-	rescue->active = false;
 	c->tally.outputs_rescued++;
 	mailbox_release(&rank->mailbox, rescue->turn, 0, 0);
 	/* NOACK: the thread is let go whatever it has said. */
@@ -59,6 +60,24 @@ static void release(struct cluster *c, struct rank *rank)
 	go_back(rank);
 }
 
+/* S4, count_rescue(): two steps, a swap and an addition. */
+static void count(struct cluster *c, struct rank *rank)
+{
+	c->rescued_count++;
+	watcher_next(rank, release);
+}
+
+static void raise_rescued(struct cluster *c, struct rank *rank)
+{
+	uint64_t turn = rank->watcher.rescue.turn;
+	bool raised = c->rescued_last < turn;
+
+	judge_rescued(c, turn);
+	if (raised)
+		c->rescued_last = turn;
+	watcher_next(rank, raised || c->mutation == COUNTEACH ? count : release);
+}
+
 static void begin_chunk(struct rank *rank, unsigned chunk)
 {
 	rank->watcher.rescue.chunk = chunk;
@@ -66,19 +85,19 @@ static void begin_chunk(struct rank *rank, unsigned chunk)
 	watcher_next(rank, take_own_parts);
 }
 
-static void end_chunk(struct cluster *c, struct rank *rank, bool output)
+static void end_chunk(struct rank *rank, bool output)
 {
 	struct sim_rescue *rescue = &rank->watcher.rescue;
 
 	if (rescue->chunk + 1 < CHUNKS) {
 		begin_chunk(rank, rescue->chunk + 1);
-	} else if (output) {
-		watcher_next(rank, release);
-	} else {
-		rescue->active = false;
-		go_back(rank);
+		return;
 	}
-	(void)c;
+	rescue->active = false;
+	if (output)
+		watcher_next(rank, rescue->whole_call ? release : raise_rescued);
+	else
+		go_back(rank);
 }
 
 static void write_output(struct cluster *c, struct rank *rank)
@@ -94,9 +113,9 @@ static void write_output(struct cluster *c, struct rank *rank)
 				rank->id, r, (unsigned long)rescue->turn,
 				rescue->part[r].holds_rank,
 				(unsigned long)rescue->part[r].holds_turn);
-	judge_rescued_output(c, rank, rescue->turn);
+	judge_rescued_output(c, rank, rescue->turn, rescue->place);
 	trace(c, rank, "writes the output of", rescue->turn, rescue->chunk);
-	end_chunk(c, rank, true);
+	end_chunk(rank, true);
 }
 
 /* R4, pushes_are_over(): a word a step. */
@@ -143,8 +162,9 @@ static void ask(struct cluster *c, struct rank *rank)
 
 static void hold(struct cluster *c, struct rank *rank)
 {
+	(void)c;
 	if (rank->words.done >= rank->watcher.rescue.turn)
-		end_chunk(c, rank, false);
+		end_chunk(rank, false);
 	else
 		watcher_next(rank, ask);
 }
@@ -178,6 +198,8 @@ static void pump(struct cluster *c, struct rank *rank)
 
 	if (!rescue->active)
 		go_back(rank);
+	else if (!rescue->joined)
+		try_to_begin(c, rank);
 	else if (unsent)
 		pass_on(c, rank, (unsigned)__builtin_ctzll(unsent));
 	else if (rescue->have == cluster_everyone(c))
@@ -218,7 +240,8 @@ static void take_own_parts(struct cluster *c, struct rank *rank)
 	unsigned origin = rank->watcher.cursor++;
 	const struct rank *source = c->plan.path == CLUSTER_RING ? rank : &c->rank[origin];
 
-	rescue->differs |= c->rank[origin].words.signature[rescue->turn & 1] != rescue->signature;
+	rescue->differs |=
+		c->rank[origin].words.call[rescue->turn & 1].signature != rescue->signature;
 	if (injector(rescue, origin) == rank->id) {
 		rescue->part[origin] = (struct part){
 			.word = rescue->word,
@@ -238,20 +261,110 @@ static void take_own_parts(struct cluster *c, struct rank *rank)
 	}
 }
 
-static void begin(struct cluster *c, struct rank *rank, uint64_t word, uint64_t members)
+/* The next whose header this rank clears, from `first` on; when all are, the own parts are taken.
+ */
+static void clear_from(struct cluster *c, struct rank *rank, unsigned first)
+{
+	struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	for (unsigned r = first; r < c->plan.nranks; r++)
+		if (injector(rescue, r) == rank->id &&
+		    (r == rank->id || c->mutation != DEADSPOILED)) {
+			rescue->clears = r;
+			watcher_next(rank, find_spoiled);
+			return;
+		}
+	begin_chunk(rank, 0);
+}
+
+/* clear_spoiled_header(): a header stands here once for each peer. */
+static void clear_spoiled(struct cluster *c, struct rank *rank)
+{
+	struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	for (unsigned r = 0; r < c->plan.nranks; r++) {
+		struct arrival *arrival = &c->rank[r].words.input[rescue->clears][rescue->turn & 1];
+
+		if (rescue->spoiled >> r & 1 && arrival->flag == rescue->spoiled_flag[r])
+			arrival->flag = 0;
+	}
+	clear_from(c, rank, rescue->clears + 1);
+}
+
+static void compare_staged(struct cluster *c, struct rank *rank)
+{
+	const struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	if (c->rank[rescue->clears].words.staged > rescue->turn + 1)
+		clear_from(c, rank, rescue->clears + 1);
+	else
+		watcher_next(rank, clear_spoiled);
+}
+
+static void find_spoiled(struct cluster *c, struct rank *rank)
+{
+	struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	rescue->spoiled = 0;
+	for (unsigned r = 0; r < c->plan.nranks; r++) {
+		uint32_t flag = c->rank[r].words.input[rescue->clears][rescue->turn & 1].flag;
+
+		rescue->spoiled_flag[r] = flag;
+		if (flag != rules_flag(c, rescue->turn))
+			rescue->spoiled |= cluster_bit(r);
+	}
+	watcher_next(rank, compare_staged);
+}
+
+static void read_description(struct cluster *c, struct rank *rank)
+{
+	struct sim_rescue *rescue = &rank->watcher.rescue;
+	const struct sim_call *call = &rank->words.call[rescue->turn & 1];
+	unsigned turns = c->plan.call_turns[plan_call_of(&c->plan, rescue->turn)];
+
+	rescue->signature = call->signature;
+	rescue->whole_call = call->path == CLUSTER_RING;
+	/* As the bytes say; a call that is odd has others, and ends in a mismatch. */
+	rescue->place = turns - 1 - (unsigned)(call->last_turn - rescue->turn);
+	if (c->mutation == ANYPLACE)
+		rescue->place = 0;
+}
+
+static void begin(struct cluster *c, struct rank *rank)
+{
+	struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	rescue->joined = rank->rescue_joined = true;
+	trace(c, rank, "gives its part for", rescue->turn, rescue->members);
+	cluster_wake_thread(c, rank);
+	if (c->plan.spoiled_per_1024 && c->mutation != SPOILEDSTAYS)
+		clear_from(c, rank, 0);
+	else
+		begin_chunk(rank, 0);
+}
+
+/* may_begin(): the own header must have been issued, so that it can be cleared. */
+static void try_to_begin(struct cluster *c, struct rank *rank)
+{
+	struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	if (rescue->whole_call || rank->words.pushed >= rescue->turn || c->mutation == GIVESEARLY)
+		begin(c, rank);
+	else
+		go_back(rank);
+}
+
+static void join(struct cluster *c, struct rank *rank, uint64_t word, uint64_t members)
 {
 	struct sim_rescue *rescue = &rank->watcher.rescue;
 
 	rescue->word = word;
 	rescue->members = members;
 	rescue->turn = rescue_turn(word);
-	rescue->differs = false;
+	rescue->differs = rescue->joined = false;
 	rescue->active = true;
-	rescue->signature = rank->words.signature[rescue->turn & 1];
-	rank->rescue_joined = true;
-	trace(c, rank, "joins rescue of", rescue->turn, members);
-	cluster_wake_thread(c, rank);
-	begin_chunk(rank, 0);
+	read_description(c, rank);
+	try_to_begin(c, rank);
 }
 
 /* rescue_follow(); goes on with `back` when nothing more can be moved. */
@@ -264,8 +377,10 @@ static void follow_word(struct cluster *c, struct rank *rank, uint64_t word, uin
 		return;
 	rescue->active = false;
 	rescue->word = word;
+	if (c->mutation == ONLYSTUCK && rank->words.done >= rescue_turn(word))
+		return;
 	if (members >> rank->id & 1)
-		begin(c, rank, word, members);
+		join(c, rank, word, members);
 }
 
 void rescue_follow_step(struct cluster *c, struct rank *rank, step_fn back)
@@ -293,27 +408,30 @@ static void accept_part(struct cluster *c, struct rank *rank, const struct part 
 	rescue->have |= cluster_bit(part->origin);
 }
 
-static bool is_current(const struct rank *rank, const struct part *part)
+static bool is_current(const struct cluster *c, const struct rank *rank, const struct part *part)
 {
-	return rank->watcher.rescue.active && part->word == rank->watcher.rescue.word;
+	return rank->watcher.rescue.active &&
+	       (part->word == rank->watcher.rescue.word || c->mutation == ANYPART);
 }
 
-static bool is_early(const struct rank *rank, const struct part *part)
+static bool is_early(const struct cluster *c, const struct rank *rank, const struct part *part)
 {
-	return is_current(rank, part) && part->chunk > rank->watcher.rescue.chunk;
+	const struct sim_rescue *rescue = &rank->watcher.rescue;
+
+	return is_current(c, rank, part) && (!rescue->joined || part->chunk > rescue->chunk);
 }
 
-static int first_message(const struct rank *rank)
+static int first_message(const struct cluster *c, const struct rank *rank)
 {
 	for (unsigned i = 0; i < rank->watcher.inbox_length; i++)
-		if (!is_early(rank, &rank->watcher.inbox[i].part))
+		if (!is_early(c, rank, &rank->watcher.inbox[i].part))
 			return (int)i;
 	return -1;
 }
 
-bool rescue_has_message(const struct rank *rank)
+bool rescue_has_message(const struct cluster *c, const struct rank *rank)
 {
-	return first_message(rank) >= 0;
+	return first_message(c, rank) >= 0;
 }
 
 /* A message of another attempt: begin it, if the word says so. The message stays and is looked at
@@ -321,7 +439,7 @@ bool rescue_has_message(const struct rank *rank)
 static void load_word(struct cluster *c, struct rank *rank)
 {
 	struct sim_watcher *w = &rank->watcher;
-	int i = first_message(rank);
+	int i = first_message(c, rank);
 	struct part part = w->inbox[i].part;
 
 	if (c->rescue == part.word && c->rescue != w->rescue.word) {
@@ -336,11 +454,11 @@ static void load_word(struct cluster *c, struct rank *rank)
 void rescue_receive(struct cluster *c, struct rank *rank)
 {
 	struct sim_watcher *w = &rank->watcher;
-	int i = first_message(rank);
+	int i = first_message(c, rank);
 	struct part part = w->inbox[i].part;
 
 	w->back = w->step; /* back to poll() */
-	if (!is_current(rank, &part)) {
+	if (!is_current(c, rank, &part)) {
 		watcher_next(rank, load_word);
 		return;
 	}

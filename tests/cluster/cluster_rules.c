@@ -21,9 +21,24 @@ static const char *const mutation_names[] = {
 	[VERDICTATONCE] = "VERDICTATONCE",
 	[LATEISLOST] = "LATEISLOST",
 	[BLAMEANY] = "BLAMEANY",
-	[NOTALLSTAGED] = "NOTALLSTAGED",
+	[BEGINEARLY] = "BEGINEARLY",
 	[NORESULTS] = "NORESULTS",
-	[NOTURNINFLAG] = "NOTURNINFLAG",
+	[SAMEFLAG] = "SAMEFLAG",
+	[HALFSTAGED] = "HALFSTAGED",
+	[ANYPART] = "ANYPART",
+	[ONEATTEMPT] = "ONEATTEMPT",
+	[ONLYSTUCK] = "ONLYSTUCK",
+	[COUNTEACH] = "COUNTEACH",
+	[SWITCHNOW] = "SWITCHNOW",
+	[SWITCHOVER] = "SWITCHOVER",
+	[SWITCHLATE] = "SWITCHLATE",
+	[SPOILEDSTAYS] = "SPOILEDSTAYS",
+	[GIVESEARLY] = "GIVESEARLY",
+	[DEADSPOILED] = "DEADSPOILED",
+	[ANYPLACE] = "ANYPLACE",
+	[WISHLOST] = "WISHLOST",
+	[OWNBREAKER] = "OWNBREAKER",
+	[PROBEONE] = "PROBEONE",
 	[NOCOMPARE] = "NOCOMPARE",
 	[DONORSIGNS] = "DONORSIGNS",
 	[VERDICTFIRST] = "VERDICTFIRST",
@@ -44,6 +59,8 @@ static const char *const scenario_names[] = {
 	[SCENARIO_LOSS] = "loss",
 	[SCENARIO_MISMATCH] = "mismatch",
 	[SCENARIO_ABORT] = "abort",
+	[SCENARIO_SWITCH] = "switch",
+	[SCENARIO_EVERY_STEP] = "every step",
 	[SCENARIO_CHAOS] = "chaos",
 };
 
@@ -59,14 +76,15 @@ const char *scenario_name(enum scenario scenario)
 
 uint32_t rules_signature(const struct cluster *c, unsigned rank, uint64_t turn)
 {
-	uint32_t signature = (uint32_t)(turn * 2654435761u);
+	uint64_t first = c->plan.call_begin[plan_call_of(&c->plan, turn)] + c->plan.first_turn;
+	uint32_t signature = (uint32_t)(first * 2654435761u);
 
-	return (int)rank == c->plan.odd_rank && turn == c->plan.odd_turn ? ~signature : signature;
+	return (int)rank == c->plan.odd_rank && first == c->plan.odd_turn ? ~signature : signature;
 }
 
 uint32_t rules_flag(const struct cluster *c, uint64_t turn)
 {
-	return c->mutation == NOTURNINFLAG ? 1 + (uint32_t)(turn & 1) : region_flag(turn);
+	return c->mutation == SAMEFLAG ? 1 + (uint32_t)(turn & 1) : region_flag(turn);
 }
 
 /* V4: only DECIDED is reported. */
@@ -138,7 +156,7 @@ static struct outcome_action verdict_at_once(const struct outcome_view *view)
 static void forget(const struct cluster *c, struct outcome_view *view)
 {
 	for (unsigned r = 0; r < view->progress.nranks; r++) {
-		if (c->mutation == NOTALLSTAGED && view->turn > view->progress.staged[r] &&
+		if (c->mutation == BEGINEARLY && view->turn > view->progress.staged[r] &&
 		    view->turn)
 			view->progress.staged[r] = view->turn;
 		if (c->mutation == LATEISLOST && view->missing >> r & 1 &&
@@ -157,6 +175,9 @@ struct outcome_action rules_decide(const struct cluster *c, const struct outcome
 
 	forget(c, &own);
 	action = c->mutation == VERDICTATONCE ? verdict_at_once(&own) : outcome_decide(&own);
+	if (action.kind == OUTCOME_RESCUE && rescue_attempt(action.to) > 1 &&
+	    c->mutation == ONEATTEMPT)
+		return nothing;
 	if (action.kind == OUTCOME_SETTLE && !rules_may_settle(c, own.self, own.verdict))
 		return nothing;
 	if (action.kind != OUTCOME_PROPOSE)

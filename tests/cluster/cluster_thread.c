@@ -19,6 +19,7 @@ static void fail(struct cluster *c, struct rank *rank);
 static void destroy_verdict(struct cluster *c, struct rank *rank);
 static void post_done(struct cluster *c, struct rank *rank);
 static void check_sources(struct cluster *c, struct rank *rank);
+static void end_turn(struct cluster *c, struct rank *rank);
 
 static void trace(struct cluster *c, const struct rank *rank, const char *what, uint64_t a)
 {
@@ -32,25 +33,37 @@ static uint64_t others(const struct cluster *c, const struct rank *rank)
 
 static void sleep_thread(struct cluster *c, struct rank *rank, uint64_t ns)
 {
-	rank->thread.ready_ns = c->now_ns + 1 + cluster_random(c, ns);
+	*rank->thread.ready_ns = c->now_ns + 1 + cluster_random(c, ns);
 	rank->thread.asleep = true;
 }
 
 /* ---- stage and push -------------------------------------------------------------------------- */
 
-/* run_call(): the verdict is looked at before the call is numbered. */
+/* run_call(): the verdict is looked at before the call is numbered, and once for all its turns. */
 void thread_enter(struct cluster *c, struct rank *rank)
 {
-	if (rules_stands(c, c->verdict)) {
-		thread_next(rank, fail);
-		return;
-	}
+	thread_next(rank, rules_stands(c, c->verdict) ? fail : switch_follow);
+}
+
+static void begin_turn(struct cluster *c, struct rank *rank)
+{
 	rank->thread.turn++;
 	rank->thread.mismatched = 0;
 	rank->judged.lib_turn = rank->thread.turn;
 	rank->judged.output_whole = false;
 	trace(c, rank, "begins turn", rank->thread.turn);
+	judge_path(c, rank, rank->thread.turn);
 	thread_next(rank, slot_tear);
+}
+
+void thread_begin_call(struct cluster *c, struct rank *rank)
+{
+	struct sim_thread *t = &rank->thread;
+
+	judge_call_entry(c, rank);
+	t->last_turn = plan_last_turn(&c->plan, rank->id, t->calls++);
+	c->tally.call_turns += t->last_turn > t->turn + 1;
+	begin_turn(c, rank);
 }
 
 static void begin_wait(struct cluster *c, struct rank *rank, enum wait_phase phase,
@@ -66,7 +79,8 @@ static void begin_wait(struct cluster *c, struct rank *rank, enum wait_phase pha
 						   : others(c, rank),
 		.since_ns = c->now_ns,
 		.give_up_ns = GIVE_UP_NS,
-		.region = c->plan.path == CLUSTER_REGION &&
+		.at_once = t->hasty && (phase == WAIT_INPUTS || phase == WAIT_RESULTS),
+		.region = t->path == CLUSTER_REGION &&
 			  (phase == WAIT_RESULTS || c->mutation != RESULTSONLY),
 	};
 	t->told = false;
@@ -79,7 +93,8 @@ static void post_pushed(struct cluster *c, struct rank *rank)
 {
 	rank->words.pushed = rank->thread.turn;
 	trace(c, rank, "posts pushed", rank->thread.turn);
-	begin_wait(c, rank, c->plan.path == CLUSTER_RING ? WAIT_GATHER : WAIT_INPUTS,
+	switch_announce_late(c, rank);
+	begin_wait(c, rank, rank->thread.path == CLUSTER_RING ? WAIT_GATHER : WAIT_INPUTS,
 		   check_sources);
 }
 
@@ -103,13 +118,16 @@ static void post_staged(struct cluster *c, struct rank *rank)
 {
 	rank->words.staged = rank->thread.turn;
 	trace(c, rank, "posts staged", rank->thread.turn);
-	thread_next(rank, c->plan.path == CLUSTER_RING ? post_pushed : push);
+	thread_next(rank, rank->thread.path == CLUSTER_RING ? post_pushed : push);
 }
 
 static void describe_call(struct cluster *c, struct rank *rank)
 {
-	rank->words.signature[rank->thread.turn & 1] =
-		rules_signature(c, rank->id, rank->thread.turn);
+	rank->words.call[rank->thread.turn & 1] = (struct sim_call){
+		.signature = rules_signature(c, rank->id, rank->thread.turn),
+		.last_turn = rank->thread.last_turn,
+		.path = rank->thread.path,
+	};
 	thread_next(rank, post_staged);
 }
 
@@ -163,10 +181,10 @@ static void store_slice(struct cluster *c, struct rank *rank)
 	struct sim_thread *t = &rank->thread;
 	unsigned to = t->cursor++;
 
-	if (c->plan.path == CLUSTER_REGION && to < c->plan.nranks && to != rank->id)
+	if (t->path == CLUSTER_REGION && to < c->plan.nranks && to != rank->id)
 		judge_pushed_output(c, rank, &c->rank[to], t->turn);
 	rank->words.result_area[t->turn & 1] = t->turn;
-	if (t->cursor >= c->plan.nranks || c->plan.path != CLUSTER_REGION)
+	if (t->cursor >= c->plan.nranks || t->path != CLUSTER_REGION)
 		thread_next(rank, push_result_headers);
 }
 
@@ -177,12 +195,12 @@ static void read_sources(struct cluster *c, struct rank *rank)
 	struct sim_thread *t = &rank->thread;
 	const struct rank *owner = &c->rank[t->cursor++];
 
-	if (c->plan.path == CLUSTER_REGION)
+	if (t->path == CLUSTER_REGION)
 		judge_input_read(c, rank, owner, t->turn);
 	else
 		judge_slot_read(c, rank, owner, t->turn);
 	if (t->cursor >= c->plan.nranks)
-		thread_next(rank, c->plan.path == CLUSTER_ONESHOT ? write_own_output : store_slice);
+		thread_next(rank, t->path == CLUSTER_ONESHOT ? write_own_output : store_slice);
 }
 
 /* M1: all signatures are compared before the first output store. */
@@ -217,7 +235,7 @@ static void take_arrival(struct cluster *c, struct rank *rank, unsigned from)
 			      (unsigned long)arrival->turn, (unsigned long)t->turn);
 	if (inputs && arrival->signature != rules_signature(c, rank->id, t->turn))
 		t->mismatched |= cluster_bit(from);
-	if (!inputs && c->plan.path == CLUSTER_TWOSHOT &&
+	if (!inputs && t->path == CLUSTER_TWOSHOT &&
 	    c->rank[from].words.result_area[t->turn & 1] != t->turn)
 		cluster_break(c, "rank %u fetches a result that is not of turn %lu", rank->id,
 			      (unsigned long)t->turn);
@@ -268,7 +286,7 @@ static void tell_if_bad(struct cluster *c, struct rank *rank)
 	bool rescued = rescue_turn(c->rescue) == t->turn && t->stuck.phase != WAIT_COMMIT;
 
 	thread_next(rank, poll_ranks);
-	if (!t->told && (waited >= LATE_NS || t->stuck.phase == WAIT_GATHER ||
+	if (!t->told && (waited >= LATE_NS || t->stuck.phase == WAIT_GATHER || t->stuck.at_once ||
 			 t->dead_seen & t->stuck.missing || rescued)) {
 		t->told = true;
 		trace(c, rank, "is stuck, missing", t->stuck.missing);
@@ -303,8 +321,7 @@ static void look_at_mailbox(struct cluster *c, struct rank *rank)
 	if (c->mutation == GOON && c->now_ns - t->stuck.since_ns >= GIVE_UP_NS &&
 	    (t->stuck.phase == WAIT_INPUTS || t->stuck.phase == WAIT_RESULTS)) {
 		mailbox_clear(&rank->mailbox);
-		rank->judged.lib_turn = 0;
-		thread_next(rank, thread_enter);
+		end_turn(c, rank);
 		return;
 	}
 	if (t->told && t->missing_before != t->stuck.missing)
@@ -367,19 +384,36 @@ static void begin_destroy(struct cluster *c, struct rank *rank)
 	thread_next(rank, destroy_verdict);
 }
 
+/* The user makes the next call, some time later, or is through. */
+static void go_on(struct cluster *c, struct rank *rank)
+{
+	if (rank->thread.calls >= c->plan.calls) {
+		begin_destroy(c, rank);
+		return;
+	}
+	thread_next(rank, thread_enter);
+	if (c->plan.think_ns_max)
+		*rank->thread.ready_ns = c->now_ns + cluster_random(c, c->plan.think_ns_max);
+}
+
 static void return_to_user(struct cluster *c, struct rank *rank)
 {
-	uint64_t turns = rank->thread.turn - c->plan.first_turn + 1;
-
 	rank->judged.lib_turn = 0;
-	if (c->plan.pass_ends[turns]) {
+	if (c->plan.pass_ends[rank->thread.calls]) {
 		reader_begin(&rank->thread.reader);
 		thread_next(rank, commit_read);
-	} else if (turns < c->plan.turns) {
-		thread_next(rank, thread_enter);
 	} else {
-		begin_destroy(c, rank);
+		go_on(c, rank);
 	}
+}
+
+/* Nothing is looked at between two turns of a call. */
+static void end_turn(struct cluster *c, struct rank *rank)
+{
+	if (rank->thread.turn < rank->thread.last_turn)
+		begin_turn(c, rank);
+	else
+		return_to_user(c, rank);
 }
 
 static void post_done(struct cluster *c, struct rank *rank)
@@ -390,7 +424,7 @@ static void post_done(struct cluster *c, struct rank *rank)
 	/* Whoever sleeps for this rank is woken: commits wait for done words. */
 	for (unsigned r = 0; r < c->plan.nranks; r++)
 		cluster_wake_thread(c, &c->rank[r]);
-	thread_next(rank, return_to_user);
+	thread_next(rank, end_turn);
 }
 
 static void settle_swap(struct cluster *c, struct rank *rank)
@@ -424,11 +458,7 @@ static void end_pass(struct cluster *c, struct rank *rank)
 {
 	judge_commit(c, rank, rank->thread.turn);
 	trace(c, rank, "commits up to", rank->thread.turn);
-	if (rank->thread.turn - c->plan.first_turn + 1 < c->plan.turns) {
-		thread_next(rank, thread_enter);
-		return;
-	}
-	begin_destroy(c, rank);
+	go_on(c, rank);
 }
 
 static void judge_word(struct cluster *c, struct rank *rank, uint64_t word)
@@ -438,7 +468,7 @@ static void judge_word(struct cluster *c, struct rank *rank, uint64_t word)
 		end_pass(c, rank);
 		break;
 	case COMMIT_FAILED:
-		rank->judged.pass_failed = rank->thread.turn;
+		judge_failed_pass(c, rank, rank->thread.turn);
 		thread_next(rank, fail);
 		break;
 	case COMMIT_SETTLE:

@@ -27,9 +27,9 @@ void watcher_sleep(struct cluster *c, struct rank *rank, uint64_t until_ns)
 {
 	uint64_t limit = c->now_ns + HEARTBEAT_NS;
 
-	rank->watcher.ready_ns = until_ns < limit ? until_ns : limit;
-	if (rank->watcher.ready_ns <= c->now_ns || rank->watcher.kicked)
-		rank->watcher.ready_ns = c->now_ns + 1;
+	*rank->watcher.ready_ns = until_ns < limit ? until_ns : limit;
+	if (*rank->watcher.ready_ns <= c->now_ns || rank->watcher.kicked)
+		*rank->watcher.ready_ns = c->now_ns + 1;
 	rank->watcher.asleep = true;
 	watcher_next(rank, poll_once);
 }
@@ -38,7 +38,7 @@ void watcher_sleep(struct cluster *c, struct rank *rank, uint64_t until_ns)
 static void pause_before_deed(struct cluster *c, struct rank *rank)
 {
 	if (cluster_random(c, 16) < c->plan.pause_per_16)
-		rank->watcher.ready_ns = c->now_ns + cluster_random(c, c->plan.pause_ns_max);
+		*rank->watcher.ready_ns = c->now_ns + cluster_random(c, c->plan.pause_ns_max);
 }
 
 /* ---- deeds ----------------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ static void look_again(struct cluster *c, struct rank *rank)
 		reader_begin(&w->reader);
 		watcher_next(rank, view_words);
 	} else {
-		watcher_sleep(c, rank, c->now_ns + MS);
+		switch_watch(c, rank, c->now_ns + MS);
 	}
 }
 
@@ -116,7 +116,7 @@ static int find_odd(const struct cluster *c, const struct outcome_view *view, ui
 		if (view->progress.staged[r] < turn || view->progress.staged[r] > turn + 1)
 			continue;
 		here |= cluster_bit(r);
-		signatures[r] = c->rank[r].words.signature[turn & 1];
+		signatures[r] = c->rank[r].words.call[turn & 1].signature;
 	}
 	return mismatch_culprit(signatures, here, c->plan.nranks);
 }
@@ -143,7 +143,8 @@ static void rescue_swap(struct cluster *c, struct rank *rank)
 		c->tally.attempts += rescue_attempt(action->to) > 1;
 		trace(c, rank, "begins rescue of", rescue_turn(action->to),
 		      rescue_attempt(action->to));
-		if (c->plan.no_rescue && c->mutation != NOREREAD)
+		if (c->plan.no_rescue && c->mutation != NOREREAD &&
+		    rank->words.call[rescue_turn(action->to) & 1].path != CLUSTER_RING)
 			cluster_break(c, "rank %u begins a rescue though nothing was lost (L1)",
 				      rank->id);
 		tell_peers(c, rank);
@@ -221,7 +222,7 @@ static void decide(struct cluster *c, struct rank *rank)
 		return;
 	}
 	next = w->rescue.active ? w->view.now_ns + MS : outcome_next_ns(&w->view);
-	watcher_sleep(c, rank, next);
+	switch_watch(c, rank, next);
 }
 
 static void follow(struct cluster *c, struct rank *rank)
@@ -285,6 +286,7 @@ static void view_own_wait(struct rank *rank, const struct stuck_turn *stuck)
 	view->since_ns = stuck->since_ns + (w->stood_still_ns - w->stood_still_before_ns);
 	view->give_up_ns = stuck->give_up_ns;
 	view->late_told = w->late_told;
+	view->at_once = stuck->at_once;
 	for (uint64_t sent = liveness_sent(view); sent; sent &= sent - 1) {
 		unsigned r = (unsigned)__builtin_ctzll(sent);
 
@@ -406,7 +408,7 @@ static void poll_once(struct cluster *c, struct rank *rank)
 {
 	rank->watcher.kicked = false;
 	rank->words.heartbeat_ns = c->now_ns;
-	if (rescue_has_message(rank))
+	if (rescue_has_message(c, rank))
 		rescue_receive(c, rank);
 	else if (rank->watcher.exits)
 		note_exit(c, rank);
