@@ -260,21 +260,41 @@ set_topology()
 	done
 }
 
+# Passes of all types and sizes: one run of belay-bench for all of them, since starting ranks takes most of the time.
+all_types()
+{
+	for type in bf16:2 f16:2 f32:4 f64:8 i32:4 i64:8 u8:1 i8:1; do
+		width=${type#*:}
+		for bytes in $(sizes_of "$width" | tr ',' ' '); do
+			case $bytes in
+			*K) bytes=$((${bytes%K} * 1024)) ;;
+			*M) bytes=$((${bytes%M} * 1048576)) ;;
+			esac
+			echo "repeat=2 calls=5 count=$((bytes / width)) dtype=${type%:*} gap_us=0"
+		done
+	done
+}
+
+# types NAME OPTION...: in graphs or one by one, as the options say.
+types()
+{
+	name=$1
+	shift
+	checks "$n ranks, all types and sizes: the right bits, $name" 90 0 '^rescues: 0$' \
+		"$bench" --backend cuda --ranks "$n" --workload "$work/types" --paths symm "$@"
+}
+
 set_bits()
 {
+	all_types >"$work/types"
 	for n in $rank_list; do
-		for how in right_bits_in_graphs right_bits; do
-			for algorithm in oneshot-packets oneshot-wire twoshot-wire twoshot-pull; do
-				$how "$algorithm" "$n" bf16 2 sum --algorithm "$algorithm" --blocks 64
-			done
-			$how "bf16 sum" "$n" bf16 2 sum
-			$how "f32 sum" "$n" f32 4 sum
-			$how "f16 max" "$n" f16 2 max
-			$how "i64 min" "$n" i64 8 min
-			$how "f64 sum" "$n" f64 8 sum
-			$how "i32 prod" "$n" i32 4 prod
-			$how "u8 sum" "$n" u8 1 sum
-			$how "i8 max" "$n" i8 1 max
+		for algorithm in oneshot-packets oneshot-wire twoshot-wire twoshot-pull; do
+			types "$algorithm, in graphs" --graph --algorithm "$algorithm" --blocks 64
+			types "$algorithm" --algorithm "$algorithm" --blocks 64
+		done
+		for op in sum max prod min; do
+			types "$op, in graphs" --graph --op "$op"
+			types "$op" --op "$op"
 		done
 		checks "$n ranks: calls of 8 MB on the symm path" 60 0 ' symm .* right$' env BELAY_SYMM_MAX=8M \
 			"$bench" --backend cuda --ranks "$n" --sizes 4M,8M --iters 5 --paths symm

@@ -412,24 +412,6 @@ sizes_of()
 	echo "$w,$((3 * w)),$((7 * w)),$((1023 * w)),14336,$((4097 * w)),112K,256K,$((131071 * w)),1M,2M"
 }
 
-# right_bits NAME RANKS DTYPE BYTES OP OPTION...: of every size, one by one; right_bits_in_graphs: in graphs.
-right_bits()
-{
-	name=$1 ranks=$2 dtype=$3 sizes=$(sizes_of "$4") op=$5
-	shift 5
-	checks "$ranks ranks, $name: every size has the right bits" 60 0 'rescues: ' \
-		"$bench" --backend cuda --ranks "$ranks" --dtype "$dtype" --op "$op" --sizes "$sizes" --iters 5 --warmup 3 --paths symm "$@"
-}
-
-right_bits_in_graphs()
-{
-	name=$1 ranks=$2 dtype=$3 sizes=$(sizes_of "$4") op=$5
-	shift 5
-	checks "$ranks ranks, $name: every size has the right bits in graphs" 60 0 'rescues: ' \
-		"$bench" --backend cuda --ranks "$ranks" --dtype "$dtype" --op "$op" --sizes "$sizes" --graph --calls-per-graph 10 --iters 3 \
-		--warmup 2 --paths symm "$@"
-}
-
 # sanitizer TOOL CAP: one of compute-sanitizer's over small runs of two ranks. `racecheck_build`: for racecheck; else it is skipped.
 sanitizer()
 {

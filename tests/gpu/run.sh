@@ -90,8 +90,11 @@ set_kills()
 # sweep RANKS DTYPE BYTES OP: eager and in graphs.
 sweep()
 {
-	right_bits "$2 $4" "$@"
-	right_bits_in_graphs "$2 $4" "$@"
+	checks "$1 ranks, $2 $4: every size has the right bits" 60 0 'rescues: ' \
+		"$bench" --backend cuda --ranks "$1" --dtype "$2" --op "$4" --sizes "$(sizes_of "$3")" --iters 5 --warmup 3 --paths symm
+	checks "$1 ranks, $2 $4: every size has the right bits in graphs" 60 0 'rescues: ' \
+		"$bench" --backend cuda --ranks "$1" --dtype "$2" --op "$4" --sizes "$(sizes_of "$3")" --graph --calls-per-graph 10 --iters 3 \
+		--warmup 2 --paths symm
 }
 
 set_mps()

@@ -46,6 +46,8 @@
 #define KILL_LOOK_NS (3000 * NS_PER_MS)
 /* Since NCCL 2.27, so that it can be built with the header of an older one. */
 #define WINDOW_SYMMETRIC 1
+/* What such memory is handed out in. */
+#define WINDOW_UNIT ((size_t)2 << 20)
 
 enum { EXIT_FAILED = 1, EXIT_NOT_HERE = 77 };
 
@@ -246,6 +248,7 @@ static size_t bytes_max(const struct options *options)
 /* A buffer of a call: in a window, which all ranks register alike, or plain. */
 static char *call_buffer(const struct run *run, size_t bytes)
 {
+	size_t whole = (bytes + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
 	void *memory = NULL, *window = NULL;
 
 	if (!run->job->options.windows) {
@@ -254,8 +257,8 @@ static char *call_buffer(const struct run *run, size_t bytes)
 	}
 	if (!nccl.mem_alloc || !nccl.window_register)
 		fail(run, EXIT_NOT_HERE, "this NCCL has no windows: 2.27 or newer is needed");
-	call_nccl(run, nccl.mem_alloc(&memory, bytes), "ncclMemAlloc");
-	call_nccl(run, nccl.window_register(run->comm, memory, bytes, &window, WINDOW_SYMMETRIC),
+	call_nccl(run, nccl.mem_alloc(&memory, whole), "ncclMemAlloc");
+	call_nccl(run, nccl.window_register(run->comm, memory, whole, &window, WINDOW_SYMMETRIC),
 		  "ncclCommWindowRegister");
 	return memory;
 }

@@ -25,6 +25,7 @@ import os
 import socket
 import sys
 import tempfile
+import time
 
 try:
     import torch
@@ -37,6 +38,7 @@ except ImportError as error:
 SYMMETRIC = ("one_shot", "one_shot_copy", "two_shot")
 EAGER_TIMES = 4  # calls one by one for each replay
 LINE = 16  # counters of the meeting, so many words apart
+MEETING_S = 60
 CALIBRATION_CYCLES = 20_000_000
 
 
@@ -78,8 +80,10 @@ class Meeting:
     def __call__(self):
         self.words[self.rank * LINE] += 1
         turn = self.words[self.rank * LINE]
+        until = time.monotonic() + MEETING_S
         while any(self.words[other * LINE] < turn for other in range(self.nranks)):
-            pass
+            if time.monotonic() > until:
+                raise TimeoutError("another rank does not come")
 
 
 class Gap:
