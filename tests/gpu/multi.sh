@@ -161,15 +161,15 @@ export NCCL_NVLS_ENABLE TORCH_SYMM_MEM_DISABLE_MULTICAST
 needs()
 {
 	case $1 in
-	topology) echo 20 ;;
-	bits) echo 70 ;;
-	speed) echo 170 ;;
-	lost) echo 25 ;;
-	kills) echo 60 ;;
-	fallback) echo 25 ;;
+	topology) echo 15 ;;
+	bits) echo 80 ;;
+	speed) echo 160 ;;
+	lost) echo 20 ;;
+	kills) echo 50 ;;
+	fallback) echo 35 ;;
 	soak) echo 20 ;;
-	calls) echo 30 ;;
-	sanitizer) echo 30 ;;
+	calls) echo 34 ;;
+	sanitizer) echo 40 ;;
 	esac
 }
 

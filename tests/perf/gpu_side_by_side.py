@@ -38,6 +38,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CAP_S = 240
+END_S = 8  # for PyTorch to end a row that it has begun
 EAGER_TIMES = 4  # calls one by one for each replay
 STAGED_MAX = 2 << 20  # larger calls go on NCCL unless BELAY_SYMM_MAX says otherwise
 # The sizes whose ratios are summed up in a geometric mean.
@@ -223,7 +224,9 @@ class Torch:
         self.command += [f"--modes={','.join(modes)}", f"--gap-us={options.gap_us}"]
 
     def take(self, cap, samples):
-        for row in document_of(self.command, cap, {})["rows"]:
+        # What it has by then is better than nothing.
+        command = self.command + [f"--seconds={max(1, cap - END_S):.0f}"]
+        for row in document_of(command, cap, {})["rows"]:
             samples.add(row["mode"], row["algorithm"], row)
 
 

@@ -12,9 +12,10 @@ The time of a call is that of its slowest rank. Prints one JSON document: rows o
 p99_us, checked.
 
 usage: torch_symm.py --ranks N [--sizes LIST] [--modes graph,gap,eager] [--gap-us G,S] [--calls 122] [--replays 50]
-                     [--algorithms LIST]
+                     [--algorithms LIST] [--seconds S]
 
-Rank R is on GPU R modulo the number of GPUs. Several on one GPU need MPS. Multicast stays off.
+--seconds: no row is begun later than that after the start. Rank R is on GPU R modulo the number of GPUs. Several on one
+GPU need MPS. Multicast stays off.
 """
 import argparse
 import ctypes
@@ -262,12 +263,21 @@ def join(rank, options, rendezvous):
     return dist.group.WORLD, groups
 
 
+def is_late(options, control):
+    """Whether it is time to end; rank 0 says so for all."""
+    late = torch.tensor([1 if options.until and time.monotonic() > options.until else 0])
+    dist.broadcast(late, src=0, group=control)
+    return bool(late.item())
+
+
 def be_rank(rank, options, rendezvous, words):
     control, groups = join(rank, options, rendezvous)
     meeting = Meeting(words, rank, options.ranks)
     gap = Gap(options.gap_us, rank, options.ranks) if "gap" in options.modes else None
     rows = []
     for mode, nbytes, algorithm in itertools.product(options.modes, options.sizes, options.algorithms):
+        if is_late(options, control):
+            break
         try:
             row = measure(mode, algorithm, nbytes, rank, options, control, groups, meeting, gap)
         except (RuntimeError, AttributeError, NotImplementedError) as error:
@@ -289,9 +299,11 @@ def main():
     parser.add_argument("--algorithms", default=",".join(SYMMETRIC))
     parser.add_argument("--modes", default="graph")
     parser.add_argument("--gap-us", default="5,2")
+    parser.add_argument("--seconds", type=float, default=0)
     options = parser.parse_args()
+    options.until = time.monotonic() + options.seconds if options.seconds else 0
     options.modes = options.modes.split(",")
-    options.gap_us = [int(us) for us in options.gap_us.split(",")]
+    options.gap_us = ([int(us) for us in options.gap_us.split(",")] + [0])[:2]
     options.sizes = [size_of(text) for text in options.sizes.split(",")]
     options.algorithms = options.algorithms.split(",")
     os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
