@@ -5,7 +5,8 @@
 tap_folder
 . "$top_srcdir/tests/support/command.sh"
 
-# A part that ends well, one that does not, one that only KILL ends, a program, and one that comes too late.
+# A part that ends well, one that does not, one that only KILL ends, a program, one that takes its group along, and one that
+# comes too late.
 cat >"$tap_dir/stubborn" <<'END'
 trap '' TERM
 echo $$ >"$1"
@@ -16,6 +17,10 @@ echo "ok 1 - one.c: it holds"
 echo "# SKIP takes 4 ranks"
 echo "ok 2 - two.c: not here"
 echo "1..2"
+END
+cat >"$tap_dir/deadly" <<'END'
+trap 'trap - TERM; kill -TERM 0' TERM
+while :; do sleep 0.05; done
 END
 cat >"$tap_dir/script" <<'END'
 build=. json=$1/json seconds=9 over="the time is over"
@@ -30,6 +35,7 @@ checks "another status" 5 3 right echo right
 checks "stubborn" 1 0 right sh "$1/stubborn" "$1/pid"
 programs "program" 5 sh "$1/program"
 programs "no plan" 5 sh -c 'exit 4'
+programs "deadly" 1 sh "$1/deadly"
 echo '{"bytes":1}' >"$work/document"
 extra figures "$work/document"
 set=late set_end=$(now_ms)
@@ -65,10 +71,12 @@ tap_is "a program's tests are told one by one" told "ok 5 - program: one.c: it h
 tap_is "what a program skips is told with its reason" told "ok 6 - program: two.c: not here # SKIP takes 4 ranks"
 tap_is "a program that does not come to its end has not passed" \
 	told "not ok 7 - no plan: it comes to its end (status 4, cap 5 s)"
-tap_is "what there is no time for is skipped" told "ok 8 - too late # SKIP the time is over"
-tap_is "the plan counts all" told "1..8"
-tap_is "the file has every part" holds '[.parts[].part] == ["well", "another word", "another status", "stubborn", "program", "no plan", "too late"]'
-tap_is "the file counts what came out" holds '.failed == 4 and ([.parts[] | .passed] | add) == 2 and ([.parts[] | .skipped] | add) == 2'
+tap_is "a program that hands its end on to its group ends nobody else" \
+	told "not ok 8 - deadly: it comes to its end (status 124, cap 1 s)"
+tap_is "what there is no time for is skipped" told "ok 9 - too late # SKIP the time is over"
+tap_is "the plan counts all" told "1..9"
+tap_is "the file has every part" holds '[.parts[].part] == ["well", "another word", "another status", "stubborn", "program", "no plan", "deadly", "too late"]'
+tap_is "the file counts what came out" holds '.failed == 5 and ([.parts[] | .passed] | add) == 2 and ([.parts[] | .skipped] | add) == 2'
 tap_is "the file has what else was found" holds '.figures.bytes == 1 and (.interrupted | not)'
 
 cat >"$tap_dir/script" <<'END'

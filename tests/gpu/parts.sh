@@ -317,14 +317,15 @@ was_cut()
 	[ -n "$hung" ] && [ -n "$cut" ]
 }
 
-# programs NAME CAP COMMAND...: a Check program, all its tests; an end before its plan, or by the cap, is a failure.
+# programs NAME CAP COMMAND...: a Check program, all its tests; an end before its plan, or by the cap, is a failure. In a
+# session of its own, since Check hands a signal that ends it on to its whole process group.
 programs()
 {
 	part=$1
 	may_run "$1" "$2" || return 0
 	shift 2
 	begin=$(now_ms)
-	attempt "$cap" env CK_TAP_LOG_FILE_NAME=- CK_VERBOSITY=silent "$@"
+	attempt "$cap" setsid env CK_TAP_LOG_FILE_NAME=- CK_VERBOSITY=silent "$@"
 	retell "$part"
 	if was_cut; then
 		count=$((count + 1))
