@@ -93,13 +93,15 @@ done
 
 # ---- what is here -----------------------------------------------------------------------------------------------------
 
-# GPUs that programs may use, by their ordinals among all, between blanks.
+# GPUs that programs may use, by their ordinals among all, between blanks. There may be nodes for more.
 find_gpus()
 {
 	if [ -n "$played" ]; then
 		echo 0 1
 	elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
 		echo "$CUDA_VISIBLE_DEVICES" | tr ',' ' '
+	elif command -v nvidia-smi >/dev/null; then
+		timeout 20 nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | grep -x '[0-9]*' | tr '\n' ' '
 	else
 		for node in /dev/nvidia[0-9]*; do
 			[ -e "$node" ] && printf '%s ' "${node#/dev/nvidia}"
@@ -107,7 +109,7 @@ find_gpus()
 	fi
 }
 
-gpus=$(find_gpus)
+gpus=$(find_gpus | sed 's/ *$//')
 ngpus=$(echo "$gpus" | wc -w)
 if [ "$ngpus" -lt 2 ]; then
 	echo "1..0 # SKIP there are no two GPUs here"
@@ -125,6 +127,10 @@ for n in $rank_list; do
 	fi
 done
 
+if [ -z "$played" ]; then
+	CUDA_VISIBLE_DEVICES=$(echo "$gpus" | tr ' ' ',')
+	export CUDA_VISIBLE_DEVICES
+fi
 program_calls=$build/tests/gpu/check_gpu_calls
 program_cuda=$build/tests/gpu/check_gpu_cuda
 program_faults=$build/tests/gpu/check_gpu_faults
@@ -238,7 +244,7 @@ tell()
 # nth_gpu N: the GPU that rank N is on.
 nth_gpu()
 {
-	echo "$gpus" | tr -s ' ' '\n' | sed -n "$(($1 + 1))p"
+	echo "$gpus" | cut -d ' ' -f "$(($1 + 1))"
 }
 
 set_topology()
@@ -386,9 +392,9 @@ falls_back()
 # Each rank sees its own GPU and no other, as under launchers that set CUDA_VISIBLE_DEVICES for each process.
 each_alone()
 {
-	own=$(echo "$gpus" | tr -s ' ' '\n' | sed -n "1,${n}p" | tr '\n' ',')
+	own=$(echo "$gpus" | cut -d ' ' -f "1-$n" | tr ' ' ',')
 	programs "$n ranks that see their own GPU alone" 60 env CK_RUN_CASE=graphs BELAY_GPU_RANKS="$n" \
-		BELAY_GPU_ALONE="${own%,}" "$program_faults"
+		BELAY_GPU_ALONE="$own" "$program_faults"
 }
 
 set_fallback()
