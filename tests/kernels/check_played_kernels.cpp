@@ -69,13 +69,15 @@ static std::string one_hit(uint64_t seed, uint32_t nranks, uint32_t algorithm, u
 	played_watchers watchers(&ranks, ranks.first + 2);
 	struct symm_fault fault = {};
 	std::string wrong;
+	uint32_t hit_rank;
 	bool lost = kind == SYMM_FAULT_DROP || kind == SYMM_FAULT_FLAG;
 
 	fault.first = fault.last = ranks.first + 2;
 	fault.kind = kind;
 	fault.at = SYMM_AT_STAGE + (uint32_t)played_random(4);
 	fault.ns = 900000;
-	ranks.arm((uint32_t)played_random(nranks), fault);
+	hit_rank = (uint32_t)played_random(nranks);
+	ranks.arm(hit_rank, fault);
 	ranks.launch_random_turns(2);
 	ranks.launch_turn(algorithm, true);
 	ranks.launch_random_turns(5);
@@ -86,6 +88,8 @@ static std::string one_hit(uint64_t seed, uint32_t nranks, uint32_t algorithm, u
 		ranks.check_done(t, t.number != ranks.first + 2);
 	ranks.check_last_turn();
 	ranks.check_slots_are_empty();
+	if (kind == SYMM_FAULT_DELAY && fault.at == SYMM_AT_STAGE)
+		ranks.check_staged(ranks.first + 2, hit_rank, fault.ns);
 	if (lost && watchers.rescued() == 0)
 		ranks.note("nobody needed the rescue", ranks.first + 2, 0);
 	return ranks.problem;

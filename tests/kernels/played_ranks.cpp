@@ -250,6 +250,13 @@ void played_ranks::check_record(const struct turn &t, uint32_t r)
 		note("the record tells of another call", t.number, r);
 }
 
+/* Its input stood there only after so long, and the record knows. */
+void played_ranks::check_staged(uint64_t turn, uint32_t r, uint64_t ns)
+{
+	if (rank[r]->state->ring[turn % SYMM_RING_RECORDS].staged < ns)
+		note("the record says that the input was there before it was", turn, r);
+}
+
 /* The newest turn's is in parts; the turn after it would add them up. */
 uint64_t played_ranks::digest_of(uint32_t r, uint64_t turn) const
 {

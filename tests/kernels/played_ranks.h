@@ -69,6 +69,7 @@ class played_ranks
 
 	/* Note a problem, once, when what stands in memory is wrong. */
 	void check_done(const struct turn &t, bool digest);
+	void check_staged(uint64_t turn, uint32_t r, uint64_t ns);
 	void check_untouched(const struct turn &t, uint32_t rank);
 	void check_last_turn(void);
 	void check_slots_are_empty(void);
