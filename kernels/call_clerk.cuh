@@ -157,6 +157,10 @@ SYMM_INLINE void clerk_inputs(const struct symm_call &call, struct block_words &
 			      const struct turn_facts &facts, const struct clerk_work &work)
 {
 	barrier_wait<BARRIER_STAGED>(call.workers + 32);
+	/* The barrier holds accesses to memory back, not the reading of a clock: an H200 was seen to
+	 * read it at once. A branch on a word of the block, which is 0 here, holds it back too. */
+	while (block.step != 0)
+		pause_ns(0);
 	block.staged_ticks = (uint32_t)elapsed(facts);
 	__syncwarp();
 	if (lane_id() == 0)
