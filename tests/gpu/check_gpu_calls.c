@@ -608,7 +608,7 @@ static Suite *suite(void)
 	TCase *faults = tcase_create("faults"), *paths = tcase_create("paths");
 
 	tcase_set_timeout(calls, 70);
-	tcase_set_timeout(soaks, 200);
+	tcase_set_timeout(soaks, 200 + (double)gpu_number("BELAY_GPU_SOAK", 0) / 200);
 	tcase_set_timeout(faults, 70);
 	tcase_set_timeout(paths, 70);
 	tcase_add_test(

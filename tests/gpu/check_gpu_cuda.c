@@ -5,8 +5,14 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#ifdef HAVE_NCCL
+#include <nccl.h>
+#endif
 
 #include "tests/gpu/gpu_seat.h"
 
@@ -323,6 +329,108 @@ START_TEST(calls_are_captured_in_every_mode)
 }
 END_TEST
 
+#ifdef HAVE_NCCL
+/* ---- from a communicator of NCCL's -----------------------------------------------------------
+ */
+
+enum { ID_WRITTEN = 9, NOT_HERE = 10 }; /* words of the seats */
+
+struct own_nccl {
+	__typeof__(&ncclGetUniqueId) get_id;
+	__typeof__(&ncclCommInitRank) init;
+	__typeof__(&ncclCommDestroy) destroy;
+};
+
+/* As the program's own one: loaded before belay looks for it. */
+static bool find_nccl(struct own_nccl *nccl)
+{
+	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return false;
+	nccl->get_id = (__typeof__(&ncclGetUniqueId))dlsym(library, "ncclGetUniqueId");
+	nccl->init = (__typeof__(&ncclCommInitRank))dlsym(library, "ncclCommInitRank");
+	nccl->destroy = (__typeof__(&ncclCommDestroy))dlsym(library, "ncclCommDestroy");
+	return nccl->get_id && nccl->init && nccl->destroy;
+}
+
+/* Rank 0 makes the id and leaves it in a file; the other one takes it from there. */
+static ncclComm_t join_nccl(struct rank_seat *seat, const struct own_nccl *nccl)
+{
+	ncclUniqueId id = {{0}};
+	ncclComm_t comm = NULL;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/tmp/belay-nccl-id-%ld", (long)getppid());
+	if (seat->rank == 0) {
+		RANK_EXPECT_STATUS(seat, (int)nccl->get_id(&id), 0);
+		file = fopen(path, "w");
+		RANK_EXPECT(seat, file && fwrite(&id, sizeof(id), 1, file) == 1);
+		RANK_EXPECT(seat, file && fclose(file) == 0);
+		rank_announce(seat, ID_WRITTEN);
+	} else {
+		RANK_EXPECT(seat, rank_await(seat, ID_WRITTEN, 1));
+		file = fopen(path, "r");
+		RANK_EXPECT(seat, file && fread(&id, sizeof(id), 1, file) == 1);
+		if (file)
+			(void)fclose(file);
+		(void)unlink(path);
+	}
+	RANK_EXPECT_STATUS(seat, (int)nccl->init(&comm, seat->nranks, id, seat->rank), 0);
+	return comm;
+}
+
+static void create_from_nccl(struct rank_seat *seat)
+{
+	struct own_nccl nccl;
+	struct gpu_seat gpu;
+	ncclComm_t comm = NULL;
+
+	if (!gpu_open(seat, 8u << 20, &gpu))
+		return;
+	if (!find_nccl(&nccl)) {
+		seat->report->number[0] = NOT_HERE;
+		return;
+	}
+	comm = join_nccl(seat, &nccl);
+	seat->config.device = NULL; /* NCCL's */
+	gpu.seq = 1;
+	RANK_EXPECT_STATUS(seat, belay_comm_create_from_nccl(&seat->comm, comm, &seat->config), 0);
+	if (seat->comm) {
+		RANK_EXPECT(seat, belay_comm_rank(seat->comm) == seat->rank);
+		RANK_EXPECT(seat, belay_comm_nranks(seat->comm) == seat->nranks);
+		for (int i = 0; i < 6; i++) {
+			struct gpu_call call = {.count = i % 2 ? 1500000 : COUNT,
+						.dtype = BELAY_I32};
+
+			RANK_EXPECT(seat, gpu_issue(&gpu, &call));
+		}
+		RANK_EXPECT(seat, gpu_settle(&gpu));
+	}
+	end(&gpu);
+	/* It was only borrowed. */
+	RANK_EXPECT_STATUS(seat, (int)nccl.destroy(comm), 0);
+}
+
+START_TEST(a_communicator_is_made_from_one_of_nccls_and_leaves_it_alone)
+{
+	struct rank_group group;
+
+	if (gpu_number("BELAY_GPU_THREADS", 0))
+		return;
+	gpu_group_run(RANKS, create_from_nccl, NULL, &group);
+	assert_all_well(&group);
+	if (group.report[0].number[0] == NOT_HERE) {
+		printf("# SKIP nccl is not here\n");
+		return;
+	}
+	ck_assert_uint_eq(group.report[0].statistics.calls_by_path[BELAY_PATH_SYMM], 3);
+	ck_assert_uint_eq(group.report[0].statistics.calls_by_path[BELAY_PATH_NCCL], 3);
+}
+END_TEST
+#endif
+
 static Suite *suite(void)
 {
 	Suite *all = suite_create("gpu_cuda");
@@ -335,6 +443,9 @@ static Suite *suite(void)
 	tcase_add_test(beside, memory_may_be_freed_while_a_peer_waits_in_a_call);
 	tcase_add_test(beside, the_watcher_breaks_no_capture_not_even_by_a_rescue);
 	tcase_add_test(beside, calls_are_captured_in_every_mode);
+#ifdef HAVE_NCCL
+	tcase_add_test(beside, a_communicator_is_made_from_one_of_nccls_and_leaves_it_alone);
+#endif
 	suite_add_tcase(all, pointers);
 	suite_add_tcase(all, beside);
 	return all;
