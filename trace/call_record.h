@@ -73,7 +73,9 @@ enum event_kind {
 	EVENT_RESCUE_END = 7, /* seq, pass; duration_ns; status; mask: ranks that were stuck, as far
 				 as known here; value: ns of duration_ns that NCCL took to gather,
 				 0: over sockets, or not gathered */
-	EVENT_BREAKER = 8,    /* value: enum belay_breaker_state; path; seq: agreed seq */
+	EVENT_BREAKER =
+		8, /* value: enum belay_breaker_state; path: that calls are to take; seq: last
+		      that rank 0 has begun; mask: ranks that missed a probe; text: reason */
 	EVENT_PATH_SWITCH = 9, /* path: new path; value: old path; seq: from which; text: reason */
 	EVENT_VERDICT = 10,    /* seq, pass; cause; peer: culprit or -1; value: proposer; text */
 	EVENT_ERROR = 11,      /* status; peer: rank or -1; seq or 0; value: foreign code; text */

@@ -3,6 +3,7 @@
 #include "runtime/outcome/path_switch.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "runtime/clock.h"
@@ -11,6 +12,30 @@
 #include "runtime/cuda/device_memory.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
+
+/* Reasons that each rank knows; the numbers behind them are in rank 0's events of the breaker. */
+#define SWITCH_AWAY  "the breaker opened: too many rescues on the path"
+#define SWITCH_BACK  "the breaker closed: every rank has seen every probe of the path"
+#define SWITCH_HASTY "the breaker opened: calls stay on the path and are rescued at once"
+
+/* The path that calls prefer, and the next one after it; 0: none. */
+static enum belay_path path_at(const struct belay_comm *comm, unsigned place)
+{
+	uint32_t usable = comm->control.head->usable_paths;
+
+	for (uint32_t i = 0; i < comm->settings.npaths; i++)
+		if (usable >> comm->settings.paths[i] & 1 && place-- == 0)
+			return (enum belay_path)comm->settings.paths[i];
+	return (enum belay_path)0;
+}
+
+static void trace_switch(struct belay_comm *comm, struct event_record *event, const char *reason)
+{
+	event->kind = EVENT_PATH_SWITCH;
+	event->peer = -1;
+	(void)snprintf(event->text, sizeof(event->text), "%s", reason);
+	trace_event(comm->trace, event);
+}
 
 /* ---- calling thread -------------------------------------------------------------------------- */
 
@@ -29,16 +54,15 @@ static void take(struct belay_comm *comm, uint64_t word)
 	atomic_store_explicit(&comm->path_id, to, memory_order_relaxed);
 	if (from == to)
 		return;
-	trace_event(comm->trace, &(struct event_record){
-					 .time_ns = clock_now_ns(),
-					 .seq = comm->seq + 1,
-					 .pass = comm->pass_open ? comm->pass : 0,
-					 .kind = EVENT_PATH_SWITCH,
-					 .peer = -1,
-					 .path = (uint8_t)to,
-					 .value = from,
-					 .text = "the breaker's decision",
-				 });
+	trace_switch(comm,
+		     &(struct event_record){
+			     .time_ns = clock_now_ns(),
+			     .seq = comm->seq + 1,
+			     .pass = comm->pass_open ? comm->pass : 0,
+			     .path = (uint8_t)to,
+			     .value = from,
+		     },
+		     to == path_at(comm, 0) ? SWITCH_BACK : SWITCH_AWAY);
 }
 
 /*
@@ -71,17 +95,6 @@ void path_switch_take(struct belay_comm *comm, const struct call *call, uint64_t
 }
 
 /* ---- probes: watchers ------------------------------------------------------------------------ */
-
-/* The path that calls prefer, and the next one after it; 0: none. */
-static enum belay_path path_at(const struct belay_comm *comm, unsigned place)
-{
-	uint32_t usable = comm->control.head->usable_paths;
-
-	for (uint32_t i = 0; i < comm->settings.npaths; i++)
-		if (usable >> comm->settings.paths[i] & 1 && place-- == 0)
-			return (enum belay_path)comm->settings.paths[i];
-	return (enum belay_path)0;
-}
 
 /* The last call that this rank has begun. */
 static uint64_t own_seq(const struct belay_comm *comm)
@@ -175,21 +188,30 @@ static uint64_t take_part(struct watcher *w, uint64_t now)
 
 /* ---- the breaker: rank 0's watcher ----------------------------------------------------------- */
 
-static void show_state(struct watcher *w, uint64_t now, enum belay_path path)
+/* `path`: that calls are to take; `missed`: ranks that have not seen every probe. */
+__attribute__((format(printf, 5, 6))) static void show_state(struct watcher *w, uint64_t now,
+							     enum belay_path path, uint64_t missed,
+							     const char *format, ...)
 {
 	struct belay_comm *comm = w->comm;
+	struct event_record event = {
+		.time_ns = now,
+		.seq = own_seq(comm),
+		.kind = EVENT_BREAKER,
+		.peer = -1,
+		.mask = missed,
+		.path = (uint8_t)path,
+		.value = w->breaker.state,
+	};
+	va_list arguments;
 
 	/* Relaxed: shown by health and belay-info. */
 	atomic_store_explicit(&comm->control.head->breaker_state, (uint32_t)w->breaker.state,
 			      memory_order_relaxed);
-	trace_event(comm->trace, &(struct event_record){
-					 .time_ns = now,
-					 .seq = own_seq(comm),
-					 .kind = EVENT_BREAKER,
-					 .peer = -1,
-					 .path = (uint8_t)path,
-					 .value = w->breaker.state,
-				 });
+	va_start(arguments, format);
+	(void)vsnprintf(event.text, sizeof(event.text), format, arguments);
+	va_end(arguments);
+	trace_event(comm->trace, &event);
 }
 
 /* On a device no call changes its path: captured ones cannot. See follow_breaker(). */
@@ -212,7 +234,10 @@ static void note_rescues(struct watcher *w, uint64_t now)
 		if (!next || !breaker_rescued(&w->breaker, now))
 			continue;
 		want(comm, next);
-		show_state(w, now, next);
+		show_state(w, now, next, 0,
+			   "%" PRIu32 " rescues within %" PRIu64 " ms on the %s path",
+			   w->breaker.rescues, w->breaker.window_ns / NS_PER_MS,
+			   belay_path_name(path_at(comm, 0)));
 		cause_message(comm->causes, BELAY_LOG_WARN, "breaker",
 			      "communicator %.8s: %" PRIu32 " rescues within %" PRIu64
 			      " ms on the %s path; taking the %s path",
@@ -221,35 +246,52 @@ static void note_rescues(struct watcher *w, uint64_t now)
 	}
 }
 
-static bool all_saw_probe(const struct belay_comm *comm, uint64_t round)
+static uint64_t ranks_without_probe(const struct belay_comm *comm, uint64_t round)
 {
+	uint64_t missed = 0;
+
 	for (unsigned r = 0; r < comm->nranks; r++)
 		if (atomic_load_explicit(&comm->control.rank[r].probe_seen, memory_order_acquire) <
 		    round)
-			return false;
-	return true;
+			missed |= rank_bit(r);
+	return missed;
 }
 
 static void begin_probe(struct watcher *w, uint64_t now)
 {
+	struct belay_comm *comm = w->comm;
+
 	w->probe_round++;
-	atomic_store_explicit(&w->comm->control.head->probe_round, w->probe_round,
+	atomic_store_explicit(&comm->control.head->probe_round, w->probe_round,
 			      memory_order_release);
-	show_state(w, now, path_at(w->comm, 0));
-	rescue_tell_peers(w->comm);
+	show_state(w, now, path_at(comm, 1), 0,
+		   "the back-off is over: every rank probes the %s path",
+		   belay_path_name(path_at(comm, 0)));
+	rescue_tell_peers(comm);
 }
 
-static void end_probe(struct watcher *w, uint64_t now, bool all_saw_it)
+static void end_probe(struct watcher *w, uint64_t now, uint64_t missed)
 {
-	breaker_probe_ended(&w->breaker, all_saw_it, now);
-	if (all_saw_it)
-		want(w->comm, path_at(w->comm, 0));
-	show_state(w, now, path_at(w->comm, all_saw_it ? 0 : 1));
+	struct belay_comm *comm = w->comm;
+	const char *name = belay_path_name(path_at(comm, 0));
+
+	breaker_probe_ended(&w->breaker, missed == 0, now);
+	if (missed) {
+		show_state(w, now, path_at(comm, 1), missed,
+			   "ranks 0x%" PRIx64 " have not seen every probe of the %s path; "
+			   "the next one in %" PRIu64 " ms",
+			   missed, name, (w->breaker.next_probe_ns - now) / NS_PER_MS);
+		return;
+	}
+	want(comm, path_at(comm, 0));
+	show_state(w, now, path_at(comm, 0), 0, "every rank has seen every probe of the %s path",
+		   name);
 }
 
 static uint64_t keep_breaker(struct watcher *w, uint64_t now)
 {
 	const struct settings *settings = &w->comm->settings;
+	uint64_t missed;
 
 	note_rescues(w, now);
 	if (breaker_probe_due(&w->breaker, now))
@@ -258,10 +300,9 @@ static uint64_t keep_breaker(struct watcher *w, uint64_t now)
 		return w->breaker.next_probe_ns;
 	if (w->breaker.state != BELAY_BREAKER_HALF_OPEN)
 		return UINT64_MAX;
-	if (all_saw_probe(w->comm, w->probe_round))
-		end_probe(w, now, true);
-	else if (now - w->breaker.since_ns > settings->late_ns + settings->grace_ns)
-		end_probe(w, now, false);
+	missed = ranks_without_probe(w->comm, w->probe_round);
+	if (!missed || now - w->breaker.since_ns > settings->late_ns + settings->grace_ns)
+		end_probe(w, now, missed);
 	return now + NS_PER_MS;
 }
 
@@ -280,15 +321,14 @@ static void follow_breaker(struct watcher *w, uint64_t now)
 		return;
 	w->hasty = hasty;
 	device_calls_set_hasty(comm, hasty);
-	trace_event(comm->trace, &(struct event_record){
-					 .time_ns = now,
-					 .seq = own_seq(comm) + 1,
-					 .kind = EVENT_PATH_SWITCH,
-					 .peer = -1,
-					 .path = (uint8_t)path_at(comm, hasty ? 1 : 0),
-					 .value = path_at(comm, hasty ? 0 : 1),
-					 .text = "the breaker's decision",
-				 });
+	trace_switch(comm,
+		     &(struct event_record){
+			     .time_ns = now,
+			     .seq = own_seq(comm) + 1,
+			     .path = (uint8_t)path_at(comm, hasty ? 1 : 0),
+			     .value = path_at(comm, hasty ? 0 : 1),
+		     },
+		     hasty ? SWITCH_HASTY : SWITCH_BACK);
 }
 
 uint64_t path_switch_watch(struct watcher *w, uint64_t now_ns)

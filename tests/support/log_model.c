@@ -340,7 +340,11 @@ static void choose_path(struct model *m)
 		event.path = m->path;
 		event.value = before;
 		snprintf(event.text, sizeof(event.text), "%s",
-			 is_breaker ? "the breaker's decision" : "the scenario's wish");
+			 !is_breaker ? "the scenario's wish"
+			 : m->seq == m->ring_from
+				 ? "the breaker opened: too many rescues on the path"
+				 : "the breaker closed: every rank has seen every probe of the "
+				   "path");
 		tell_event(m, r, &event);
 	}
 }
