@@ -336,6 +336,11 @@ START_TEST(the_breaker_and_what_it_did_are_told)
 			     .kind = EVENT_BREAKER, .seq = 99, .value = BELAY_BREAKER_OPEN});
 	add_event(0, (struct event_record){
 			     .kind = EVENT_BREAKER, .seq = 150, .value = BELAY_BREAKER_HALF_OPEN});
+	/* A probe that fails is no opening. */
+	add_event(0,
+		  (struct event_record){.kind = EVENT_BREAKER,
+					.seq = 150,
+					.value = _i ? BELAY_BREAKER_CLOSED : BELAY_BREAKER_OPEN});
 	add_on_path(101, 150, BELAY_PATH_RING);
 	if (_i)
 		add_on_path(151, 200, BELAY_PATH_SYMM);

@@ -52,6 +52,21 @@ START_TEST(what_several_ranks_tell_is_one_item)
 }
 END_TEST
 
+/* While nobody calls, the back-off is over again and again. */
+START_TEST(each_move_of_the_breaker_is_an_item)
+{
+	struct event_record event = {
+		.kind = EVENT_BREAKER, .seq = 9, .peer = -1, .value = BELAY_BREAKER_OPEN};
+
+	for (uint64_t i = 1; i <= 3; i++) {
+		event.time_ns = 100 * i;
+		ck_assert_int_eq(timeline_note_event(&timeline, 0, &event), 0);
+	}
+	ck_assert_int_eq(timeline_finish(&timeline), 0);
+	ck_assert_uint_eq(told, 3);
+}
+END_TEST
+
 START_TEST(a_rescue_by_record_and_by_event_is_one_item)
 {
 	struct event_record event = {
@@ -118,6 +133,7 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, what_several_ranks_tell_is_one_item);
+	tcase_add_test(c, each_move_of_the_breaker_is_an_item);
 	tcase_add_test(c, a_rescue_by_record_and_by_event_is_one_item);
 	tcase_add_test(c, the_time_of_a_rescue_is_that_of_the_records_as_in_the_summary);
 	tcase_add_test(c, a_long_timeline_is_sorted_and_complete);

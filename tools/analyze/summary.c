@@ -165,7 +165,11 @@ static int note_digest(struct summary *summary, const struct call_row *row,
 
 static void note_breaker_event(struct summary_switches *switches, const struct event_record *event)
 {
-	if (event->value != BELAY_BREAKER_OPEN)
+	int64_t before = switches->breaker;
+
+	switches->breaker = event->value;
+	/* Open again after a probe that failed is still open. */
+	if (event->value != BELAY_BREAKER_OPEN || before == BELAY_BREAKER_HALF_OPEN)
 		return;
 	if (switches->opened++ == 0)
 		switches->opened_seq = event->seq;

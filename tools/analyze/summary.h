@@ -68,6 +68,7 @@ struct summary_size_path {
 /* What the events tell of paths, beyond the records. */
 struct summary_switches {
 	uint64_t opened; /* times that the breaker did */
+	int64_t breaker; /* its state, as told last */
 	uint64_t opened_seq, opened_last_seq;
 	/* The earliest switch and its reason: a path may have been refused at the start. seq 0:
 	 * none. */

@@ -19,10 +19,12 @@ int timeline_init(struct timeline *timeline, timeline_function *tell, void *user
 	return 0;
 }
 
+/* The breaker is told of by one rank, and may move several times between two calls. */
 static int same_thing(const struct timeline_item *a, const struct timeline_item *b)
 {
 	return a->kind == b->kind && a->seq == b->seq && a->subject == b->subject &&
-	       a->detail == b->detail && (a->seq || a->time_ns == b->time_ns);
+	       a->detail == b->detail &&
+	       ((a->seq && a->kind != TIMELINE_BREAKER) || a->time_ns == b->time_ns);
 }
 
 /* The place of the same thing, or the free one where it belongs. */
