@@ -274,6 +274,7 @@ static void test_mutations(void)
 		{MUTATION_NO_FENCES, "fences that order nothing are noticed"},
 		{MUTATION_NO_BARRIERS, "barriers that let all through are noticed"},
 		{MUTATION_TORN, "flags that come apart from their data are noticed"},
+		{MUTATION_NO_WAIT, "what is done before the kernel before has ended is noticed"},
 	};
 
 	for (const auto &m : mutations) {

@@ -272,6 +272,7 @@ SYMM_INLINE void launch_dependents(void)
 }
 SYMM_INLINE void wait_for_kernel_before(void)
 {
+	played_wait_for_last();
 }
 SYMM_INLINE uint64_t digest_of_two(const uint32_t *word)
 {

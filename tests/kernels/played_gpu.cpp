@@ -26,6 +26,7 @@ struct fiber {
 	struct block_run *block;
 	uint32_t thread;
 	bool started, ended;
+	bool after_last; /* has waited for the kernel before */
 	const uint32_t *waits_for; /* NULL: nothing */
 	uint32_t waits_past;
 	std::unique_ptr<char[]> stack;
@@ -239,11 +240,24 @@ static void land_some(std::vector<pending_store> &pending)
 		land(pending, played_random(pending.size()));
 }
 
+/* S6: as if every launch were programmatic, so that the kernel before may still be running. */
+void played_wait_for_last(void)
+{
+	gpu.current->after_last = gpu.mutation != MUTATION_NO_WAIT;
+}
+
+static void touch_memory(void)
+{
+	if (!gpu.current->after_last)
+		played_fail("memory is touched before the kernel before has ended (S6)");
+}
+
 void played_store(void *to, const void *from, uint32_t bytes, uint32_t whole)
 {
 	std::vector<pending_store> &pending = gpu.current->block->pending;
 	uint32_t size = gpu.mutation == MUTATION_TORN && whole == 8 ? 4 : whole;
 
+	touch_memory();
 	if ((uintptr_t)to % bytes)
 		played_fail("a store is misaligned");
 	if (!is_allowed((char *)to, bytes)) {
@@ -265,6 +279,7 @@ void played_load(const void *from, void *ret_to, uint32_t bytes)
 {
 	const char *at = (const char *)from;
 
+	touch_memory();
 	if ((uintptr_t)from % bytes) {
 		played_fail("a load is misaligned");
 		return;
@@ -280,6 +295,7 @@ void played_settle(const void *at, uint32_t bytes)
 {
 	std::vector<pending_store> &pending = gpu.current->block->pending;
 
+	touch_memory();
 	for (size_t i = 0; i < pending.size();)
 		if (overlap(pending[i], (const char *)at, bytes)) {
 			land(pending, i);

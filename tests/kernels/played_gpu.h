@@ -24,6 +24,7 @@ enum played_mutation {
 	MUTATION_NO_FENCES,   /* fences order nothing */
 	MUTATION_NO_BARRIERS, /* a named barrier lets everyone through, but for the entry's */
 	MUTATION_TORN,	      /* stores of 8 bytes land in halves */
+	MUTATION_NO_WAIT,     /* nothing waits for the kernel before */
 	MUTATIONS
 };
 
@@ -72,6 +73,7 @@ uint64_t played_ticks(void);
 
 /* All 32 lanes bring a value and get those of all; valid until the thread's next call. */
 const uint64_t *played_collect(enum played_collective kind, uint64_t mine);
+void played_wait_for_last(void);
 void played_barrier(uint32_t barrier, uint32_t threads, bool wait);
 void played_pause(void);
 void played_fence(void);
