@@ -417,6 +417,36 @@ START_TEST(ranks_that_differ_in_a_setting_are_refused_with_both_values)
 }
 END_TEST
 
+/* The table that paths and algorithms follow from is compared by what it says. */
+static void differ_in_the_table(struct rank_seat *seat)
+{
+	char path[] = "/tmp/check_tables.XXXXXX";
+	int fd = mkstemp(path);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	RANK_EXPECT(seat, file != NULL);
+	if (!file)
+		return;
+	(void)fprintf(file, "ranks=2 twoshot_from=%s\n", seat->rank == 1 ? "64K" : "128K");
+	(void)fclose(file);
+	seat->config.tune = path;
+	seat->config.start_ms = "5000";
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), BELAY_E_REFUSED);
+	(void)snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
+	(void)unlink(path);
+}
+
+/* S1: else they would take different paths for the same call. */
+START_TEST(ranks_that_differ_in_their_tuning_file_are_refused)
+{
+	struct rank_group group;
+
+	run(&(struct fault_variant){.nranks = 2}, differ_in_the_table, NULL, &group);
+	for (int r = 0; r < 2; r++)
+		ck_assert_msg(strstr(group.report[r].text, "tuning"), "%s", group.report[r].text);
+}
+END_TEST
+
 extern char **environ;
 
 static uint64_t hash_environment(void)
@@ -551,6 +581,7 @@ static Suite *suite(void)
 	tcase_add_test(c, two_groups_at_once_do_not_see_each_other);
 	tcase_add_test(c, a_second_life_under_the_same_id_finds_nothing_of_the_first);
 	tcase_add_test(c, ranks_that_differ_in_a_setting_are_refused_with_both_values);
+	tcase_add_test(c, ranks_that_differ_in_their_tuning_file_are_refused);
 	tcase_add_test(c, a_deadline_from_the_environment_is_the_one_in_force);
 	suite_add_tcase(s, c);
 
