@@ -40,6 +40,9 @@ static bool run_seeds(struct cluster *c, enum scenario scenario)
 	unsigned all = is_long() ? SCHEDULES_LONG : SCHEDULES;
 	uint64_t last = only ? first : (all + SCENARIOS - 1) / SCENARIOS;
 
+	/* Each fault at each step, at least once. */
+	if (scenario == SCENARIO_EVERY_STEP && !only && last < EVERY_STEP)
+		last = EVERY_STEP;
 	for (uint64_t seed = first; seed <= last; seed++)
 		if (!cluster_run(c, scenario, seed, MUTATION_NONE)) {
 			cluster_tell(c, stdout);
@@ -85,7 +88,9 @@ static const struct {
 	{SCENARIO_SWITCH, TALLY(closed), 4},
 	{SCENARIO_SWITCH, TALLY(switches), 1},
 	{SCENARIO_SWITCH, TALLY(hasty_turns), 4},
-	{SCENARIO_EVERY_STEP, TALLY(verdicts), 4},
+	{SCENARIO_EVERY_STEP, TALLY(verdicts), 8},
+	{SCENARIO_EVERY_STEP, TALLY(outputs_rescued), 8},
+	{SCENARIO_EVERY_STEP, TALLY(spoiled), 100},
 	{SCENARIO_CHAOS, TALLY(verdicts), 2},
 };
 

@@ -149,43 +149,86 @@ bool cluster_drops_probe(struct cluster *c)
 	return is_broken(c) && cluster_random(c, 2);
 }
 
+/* The fault that is planned for this very push; NULL: none. */
+static const struct planned_fault *fault_of(struct cluster *c, const struct message *message)
+{
+	struct rank *from = &c->rank[message->from];
+
+	if (!is_push(message))
+		return NULL;
+	from->pushes++;
+	for (unsigned i = 0; i < c->plan.nfaults; i++) {
+		struct planned_fault *fault = &c->plan.fault[i];
+
+		if (fault->trigger == AT_PUSH && fault->rank == from->id &&
+		    fault->count == from->pushes)
+			return fault;
+	}
+	return NULL;
+}
+
+static bool is(const struct planned_fault *fault, enum fault_type type)
+{
+	return fault && fault->type == type;
+}
+
 /* Fault injection's wrong flag, of the kind that could do harm. What is spoiled is not late: it
  * stands where the rank itself can clear it. */
 static void spoil(struct cluster *c, struct message *message)
 {
-	if (message->type != MESSAGE_INPUT || message->due_ns > c->now_ns + MS ||
-	    cluster_random(c, 1024) >= c->plan.spoiled_per_1024)
+	if (message->type != MESSAGE_INPUT || message->due_ns > c->now_ns + MS)
 		return;
 	message->arrival.flag = rules_flag(c, message->arrival.turn + 2);
 	c->tally.spoiled++;
 	c->last_fault_ns = c->now_ns;
 }
 
-void cluster_send(struct cluster *c, const struct message *message)
+static bool is_lost(struct cluster *c, const struct message *message,
+		    const struct planned_fault *fault)
 {
-	struct message *own;
+	if (!is(fault, FAULTY_LOSE) &&
+	    (!is_push(message) || cluster_random(c, 1024) >= lost_per_1024(c)))
+		return false;
+	cluster_trace(c, &c->rank[message->from], 'T', "loses a push to", message->to,
+		      message->arrival.turn);
+	c->last_fault_ns = c->now_ns;
+	return true;
+}
+
+static void set_due(struct cluster *c, struct message *message, const struct planned_fault *fault)
+{
 	uint64_t *link = &c->link_due_ns[message->from][message->to];
 
-	if (is_push(message) && cluster_random(c, 1024) < lost_per_1024(c)) {
-		cluster_trace(c, &c->rank[message->from], 'T', "loses a push to", message->to,
-			      message->arrival.turn);
-		c->last_fault_ns = c->now_ns;
-		return;
+	message->due_ns = c->now_ns + delay_of(c, message);
+	if (is(fault, FAULTY_DELAY)) {
+		message->due_ns += fault->ns;
+		c->last_fault_ns = message->due_ns;
 	}
+	if (is(fault, FAULTY_SPOIL) ||
+	    (c->plan.spoiled_per_1024 && message->type == MESSAGE_INPUT &&
+	     cluster_random(c, 1024) < c->plan.spoiled_per_1024))
+		spoil(c, message);
+	if (message->type == MESSAGE_PART) {
+		if (message->due_ns <= *link)
+			message->due_ns = *link + 1;
+		*link = message->due_ns;
+	}
+}
+
+void cluster_send(struct cluster *c, const struct message *message)
+{
+	const struct planned_fault *fault = fault_of(c, message);
+	struct message *own;
+
+	if (is_lost(c, message, fault))
+		return;
 	if (c->nmessages == MESSAGES_MAX) {
 		cluster_break(c, "more messages than the fixture holds");
 		return;
 	}
 	own = &c->message[c->nmessages++];
 	*own = *message;
-	own->due_ns = c->now_ns + delay_of(c, message);
-	if (c->plan.spoiled_per_1024)
-		spoil(c, own);
-	if (message->type == MESSAGE_PART) {
-		if (own->due_ns <= *link)
-			own->due_ns = *link + 1;
-		*link = own->due_ns;
-	}
+	set_due(c, own, fault);
 	if (own->due_ns < c->next_due_ns)
 		c->next_due_ns = own->due_ns;
 }
@@ -343,6 +386,10 @@ static void strike(struct cluster *c, struct rank *rank, struct planned_fault *f
 		rank->abort_asked = true;
 		cluster_kick(c, rank);
 		break;
+	case FAULTY_LOSE:
+	case FAULTY_DELAY:
+	case FAULTY_SPOIL:
+		break;
 	}
 }
 
@@ -357,6 +404,8 @@ static bool is_due(const struct rank *rank, const struct planned_fault *fault)
 		return rank->proposed_now;
 	case AT_RESCUE:
 		return rank->steps_in_rescue >= fault->count;
+	case AT_PUSH:
+		return false; /* see fault_of() */
 	}
 	return false;
 }

@@ -84,14 +84,21 @@ enum scenario {
 };
 /* clang-format on */
 
-enum fault_type { FAULTY_CRASH, FAULTY_STOP, FAULTY_PREEMPT, FAULTY_STARVE, FAULTY_ABORT };
+/* Of a process, then of one push. */
+/* clang-format off */
+enum fault_type {
+	FAULTY_CRASH, FAULTY_STOP, FAULTY_PREEMPT, FAULTY_STARVE, FAULTY_ABORT,
+	FAULTY_LOSE, FAULTY_DELAY, FAULTY_SPOIL
+};
+/* clang-format on */
 
 /* When a fault of a rank strikes. */
 enum trigger {
 	AT_STEP,     /* its own step number `count` */
 	AFTER_FIRST, /* its step number `count` after the first fault of the schedule */
 	AT_PROPOSAL, /* right after its proposal stands */
-	AT_RESCUE    /* its step number `count` after it joined a rescue */
+	AT_RESCUE,   /* its step number `count` after it joined a rescue */
+	AT_PUSH	     /* its push number `count` */
 };
 
 struct planned_fault {
@@ -99,7 +106,7 @@ struct planned_fault {
 	enum trigger trigger;
 	unsigned rank;
 	uint64_t count;
-	uint64_t ns; /* STOP, PREEMPT, STARVE: for how long */
+	uint64_t ns; /* STOP, PREEMPT, STARVE, DELAY: for how long */
 	bool struck;
 };
 
@@ -315,7 +322,7 @@ struct sim_breaker {
 struct rank {
 	unsigned id;
 	bool alive;
-	uint64_t steps, steps_after_first, steps_in_rescue;
+	uint64_t steps, steps_after_first, steps_in_rescue, pushes;
 	bool proposed_now; /* its proposal has just been swapped in */
 	bool rescue_joined;
 	bool abort_asked, stopping;
@@ -419,6 +426,10 @@ static inline void watcher_next(struct rank *rank, step_fn step)
 
 /* ---- the parts ------------------------------------------------------------------------------- */
 
+/* The schedules of SCENARIO_EVERY_STEP in which each fault strikes at each step once. */
+#define STEPS_OF_EACH 300u
+#define EVERY_STEP    (9u * STEPS_OF_EACH)
+
 void cluster_plan(struct cluster *c, enum scenario scenario); /* cluster_plan.c */
 
 void thread_enter(struct cluster *c, struct rank *rank); /* cluster_thread.c: first step */
@@ -465,6 +476,7 @@ void judge_probe_ends(struct cluster *c, bool all_saw_it);
 void judge_call_entry(struct cluster *c, const struct rank *rank);
 void judge_path_end(struct cluster *c);
 
+bool plan_spoils(const struct plan *plan); /* some header may be given a wrong flag */
 /* The call that a turn belongs to, and its last turn as a rank has it. */
 unsigned plan_call_of(const struct plan *plan, uint64_t turn);
 uint64_t plan_last_turn(const struct plan *plan, unsigned rank, unsigned call);

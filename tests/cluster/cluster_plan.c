@@ -25,6 +25,11 @@ static unsigned any_size(struct cluster *c)
 
 /* ---- calls and their turns ------------------------------------------------------------------- */
 
+bool plan_spoils(const struct plan *plan)
+{
+	return plan->spoiled_per_1024 || (plan->nfaults && plan->fault[0].type == FAULTY_SPOIL);
+}
+
 unsigned plan_call_of(const struct plan *plan, uint64_t turn)
 {
 	uint64_t before = turn - plan->first_turn;
@@ -256,8 +261,6 @@ static void plan_switch(struct cluster *c)
 
 /* ---- every fault at every step --------------------------------------------------------------- */
 
-#define STEPS_OF_EACH 166u /* that a rank takes in such a schedule, and more */
-
 /* The seed counts them through. */
 static void plan_every_step(struct cluster *c)
 {
@@ -272,6 +275,9 @@ static void plan_every_step(struct cluster *c)
 		{FAULTY_STOP, GIVE_UP_NS + 30 * MS, 0},
 		{FAULTY_PREEMPT, 15 * MS, 0},
 		{FAULTY_STARVE, 20 * MS, 0},
+		{FAULTY_LOSE, 0, 0},
+		{FAULTY_DELAY, 20 * MS, 0},
+		{FAULTY_SPOIL, 0, 0},
 	};
 	const size_t nkinds = sizeof(kinds) / sizeof(kinds[0]);
 	struct plan *plan = &c->plan;
@@ -283,6 +289,10 @@ static void plan_every_step(struct cluster *c)
 	fault = add_fault(c, kinds[kind].type, any_rank(c));
 	fault->count = 1 + c->seed / nkinds % STEPS_OF_EACH;
 	fault->ns = kinds[kind].ns;
+	if (fault->type >= FAULTY_LOSE) {
+		fault->trigger = AT_PUSH;
+		fault->count = 1 + c->seed / nkinds % (2 * plan->turns * (plan->nranks - 1));
+	}
 	plan->causes = kinds[kind].causes;
 	if (plan->causes)
 		plan->culprit = (int)fault->rank;

@@ -337,7 +337,7 @@ static void begin(struct cluster *c, struct rank *rank)
 	rescue->joined = rank->rescue_joined = true;
 	trace(c, rank, "gives its part for", rescue->turn, rescue->members);
 	cluster_wake_thread(c, rank);
-	if (c->plan.spoiled_per_1024 && c->mutation != SPOILEDSTAYS)
+	if (plan_spoils(&c->plan) && c->mutation != SPOILEDSTAYS)
 		clear_from(c, rank, 0);
 	else
 		begin_chunk(rank, 0);

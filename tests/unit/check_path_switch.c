@@ -87,7 +87,7 @@ static void await_word(unsigned value)
 {
 	for (unsigned n = 1; atomic_load_explicit(&turn_of_wish, memory_order_acquire) != value;
 	     n++)
-		if (n % 4096 == 0)
+		if (n % 1024 == 0)
 			sched_yield(); /* the other thread may have no core */
 }
 
