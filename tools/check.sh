@@ -73,35 +73,28 @@ configured()
 		return 0
 	fi
 	source=$PWD
-	(cd "$folder" && exec timeout $STEP_SECONDS_MAX "$source/configure" "$@") >"$logs/configure.log" 2>&1 &&
+	log=$logs/configure-$(basename "$folder").log
+	(cd "$folder" && exec timeout $STEP_SECONDS_MAX "$source/configure" "$@") >"$log" 2>&1 &&
 		echo "$*" >"$folder/check-options" && return
-	echo "check: configure $* failed in $folder; see $logs/configure.log"
-	tail -n 5 "$logs/configure.log"
+	echo "check: configure $* failed in $folder; see $log"
+	tail -n 5 "$log"
 	failed=$((failed + 1))
 	return 1
 }
 
-# variant NAME OPTIONS...: a build of its own that runs the tests of one process.
-variant()
-{
-	variant_name=$1
-	shift
-	# shellcheck disable=SC2086 # words of a command, or none
-	configured "build/$variant_name" "$@" &&
-		step "$variant_name" $without_aslr make -C "build/$variant_name" -j "$jobs" check-fast
-}
-
-# What these builds look at is the same with and without kernels, which take long to compile.
+# What the other builds look at is the same with and without kernels, which take long to compile.
 without_gpus='--without-cuda --without-nccl'
 
-# sanitized NAME LIST OPTIONS...: a variant; -O1 halves the time to compile it.
-sanitized()
+# configured_asan OPTIONS..., configured_tsan OPTIONS...: -O1 halves the time to compile them.
+configured_asan()
 {
-	sanitized_name=$1
-	sanitizers=$2
-	shift 2
 	# shellcheck disable=SC2086 # words
-	variant "$sanitized_name" --enable-sanitizer="$sanitizers" "$@" $without_gpus CFLAGS='-g -O1'
+	configured build/asan --enable-sanitizer=address,undefined "$@" $without_gpus CFLAGS='-g -O1'
+}
+configured_tsan()
+{
+	# shellcheck disable=SC2086 # words
+	configured build/tsan --enable-sanitizer=thread --without-lttng "$@" $without_gpus CFLAGS='-g -O1'
 }
 
 # sanitizer_runs LIST [WRAPPER]: whether a program built so can be run here.
@@ -118,7 +111,6 @@ finish()
 	exit
 }
 
-without_aslr=
 if ! sh tools/install_packages.sh; then
 	failed=1
 	finish
@@ -129,9 +121,13 @@ if [ ! -x configure ]; then
 fi
 
 configured build "$@" || finish
+# Configuring is one process at a time: it is done beside what can be done in parallel. What fails is told below, where it
+# is tried again.
+{ configured_asan "$@"; configured_tsan "$@"; } >/dev/null 2>&1 &
 step build make -C build -j "$jobs" || finish
-step check make -C build -j "$jobs" check
-step configure-options make -C build check BELAY_TESTS_LONG=1 TESTS=tests/build/configure_options.sh
+wait
+# Some tests wait more than they compute.
+step check env BELAY_TESTS_CONFIGURE=1 make -C build -j $((jobs + 1)) check
 
 if command -v spin >/dev/null; then
 	step model make -C build model MODEL_JOBS="$jobs"
@@ -140,33 +136,33 @@ else
 fi
 
 if sanitizer_runs address,undefined ''; then
-	sanitized asan address,undefined "$@"
+	configured_asan "$@" && step asan make -C build/asan -j "$jobs" check-fast
 else
 	skip asan "no program built with it runs here"
 fi
 
 # ThreadSanitizer of older compilers does not start where the kernel places memory too much at random.
 if sanitizer_runs thread ''; then
-	sanitized tsan thread --without-lttng "$@"
+	configured_tsan "$@" && step tsan make -C build/tsan -j "$jobs" check-threads
 elif sanitizer_runs thread 'setarch -R'; then
-	without_aslr='setarch -R'
-	sanitized tsan thread --without-lttng "$@"
-	without_aslr=
+	configured_tsan "$@" && step tsan setarch -R make -C build/tsan -j "$jobs" check-threads
 else
 	skip tsan "no program built with it runs here"
 fi
 
+# The archive is built by the other compiler, and without the optional parts.
+another=
 if command -v clang >/dev/null; then
-	# All programs, those of tests too, are to compile; which tests to run is known from gcc's build.
-	# shellcheck disable=SC2086 # words
-	configured build/clang CC=clang "$@" $without_gpus && step clang-build make -C build/clang -j "$jobs" check TESTS= &&
-		step clang make -C build/clang -j "$jobs" check-fast
+	another=CC=clang
+	step clang-lttng make -C build syntax-lttng CC=clang
 else
 	skip clang "no clang"
 fi
-
-# Builds all that is in the archive, and runs what reads files of it; the other tests ran above, from the same source.
-step distcheck make -C build -j "$jobs" distcheck \
-	DISTCHECK_CONFIGURE_FLAGS="--without-lttng --without-babeltrace $without_gpus" \
-	TESTS="$(echo tests/build/*.sh tests/cli/*.sh tests/fuzz/corpora_replay.sh tests/unit/check_call_log tests/unit/check_names)"
+step archive make -C build -j "$jobs" check-archive \
+	DISTCHECK_CONFIGURE_FLAGS="$* --without-lttng --without-babeltrace $without_gpus $another CFLAGS=-O1 CXXFLAGS=-O1"
+if git ls-files --error-unmatch tools/check.sh >/dev/null 2>&1; then
+	step files sh tools/archive_is_whole.sh build/belay-*.tar.xz
+else
+	skip files "not a clone: git does not know which files there are"
+fi
 finish
