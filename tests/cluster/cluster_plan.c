@@ -183,8 +183,8 @@ static void plan_chaos(struct cluster *c)
 		static const enum fault_type types[] = {FAULTY_CRASH,  FAULTY_CRASH,
 							FAULTY_STOP,   FAULTY_PREEMPT,
 							FAULTY_STARVE, FAULTY_ABORT};
-		struct planned_fault *fault =
-			add_fault(c, types[cluster_random(c, 6)], any_rank(c));
+		unsigned rank = any_rank(c); /* first: compilers evaluate arguments in any order */
+		struct planned_fault *fault = add_fault(c, types[cluster_random(c, 6)], rank);
 
 		fault->ns =
 			chance(c, 50) ? cluster_random(c, 20 * MS) : cluster_random(c, 150 * MS);
@@ -250,8 +250,8 @@ static void plan_switch(struct cluster *c)
 	} else {
 		static const enum fault_type types[] = {FAULTY_CRASH, FAULTY_STOP, FAULTY_STARVE,
 							FAULTY_ABORT};
-		struct planned_fault *fault =
-			add_fault(c, types[cluster_random(c, 4)], any_rank(c));
+		unsigned rank = any_rank(c); /* first: compilers evaluate arguments in any order */
+		struct planned_fault *fault = add_fault(c, types[cluster_random(c, 4)], rank);
 
 		fault->ns = cluster_random(c, 80 * MS);
 		aim(c, fault);
