@@ -148,8 +148,13 @@ void device_count_record(struct belay_comm *comm, const struct call_record *reco
 /* ---- watcher --------------------------------------------------------------------------------- */
 
 /* One look: takes the kernel's posts over into the mailbox, gives orders, drains records, beats the
- * clock. Returns when it wants to be called again at the latest, ns. */
-uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns);
+ * clock. `resting`: no kernel of this rank waits for the watcher. Returns when it wants to be called
+ * again at the latest, ns. */
+uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool resting);
+
+/* True while launches and copies may wait for the kernels in the process to end, and so must not be
+ * made for a kernel that waits: see nccl_worker_tidy(). */
+bool device_is_held(const struct belay_comm *comm);
 
 /* A verdict is decided from `turn` on: kernels in it or above leave without a result. */
 void device_fail_from(struct belay_comm *comm, uint64_t turn);

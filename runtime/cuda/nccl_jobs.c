@@ -453,6 +453,7 @@ void nccl_job_abort(void *worker)
 	(void)gpu_use(w->ordinal, &before, &error);
 	while ((handle = take_gone(w)) != NULL)
 		(void)w->nccl.comm_abort(handle); /* an error leaves nothing to be done */
+	atomic_store_explicit(&w->aborting, 0, memory_order_release);
 }
 
 void nccl_worker_drop(void *worker)

@@ -59,6 +59,18 @@ void nccl_worker_cancel(struct nccl_worker *worker)
 	(void)worker;
 }
 
+void nccl_worker_tidy(struct nccl_worker *worker)
+{
+	(void)worker;
+}
+
+bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns)
+{
+	(void)worker;
+	(void)now_ns;
+	return false;
+}
+
 bool nccl_worker_can_gather(const struct nccl_worker *worker)
 {
 	(void)worker;

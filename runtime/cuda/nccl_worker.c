@@ -14,6 +14,8 @@
 
 /* Finding and loading NCCL, and its ids; and not more than a quarter of what creation has. */
 #define PREPARE_NS_MAX (20 * NS_PER_SECOND)
+/* An abort that takes longer hangs: watchers go on as if it were over. */
+#define ABORT_NS_MAX (5 * NS_PER_SECOND)
 /* A gather that takes longer is given up; the rescue goes on over sockets. */
 #define GATHER_NS_MAX (400 * NS_PER_MS)
 #define GATHER_NS_MIN (20 * NS_PER_MS)
@@ -303,8 +305,29 @@ static void abort_rescue(struct nccl_worker *w)
 {
 	/* Release: what led to it is seen; nothing depends on it. */
 	atomic_store_explicit(&shared(w->comm)->broken, 1, memory_order_release);
-	if (nccl_member_leave(w, NCCL_MEMBER_RESCUE))
-		(void)foreign_thread_post(w->ending, nccl_job_abort);
+	w->abort_due |= nccl_member_leave(w, NCCL_MEMBER_RESCUE);
+}
+
+static void begin_abort(struct nccl_worker *w)
+{
+	w->abort_ns = clock_now_ns();
+	/* Relaxed: posting the job orders it. */
+	atomic_store_explicit(&w->aborting, 1, memory_order_relaxed);
+	(void)foreign_thread_post(w->ending, nccl_job_abort);
+}
+
+void nccl_worker_tidy(struct nccl_worker *worker)
+{
+	if (!worker || !worker->abort_due)
+		return;
+	worker->abort_due = false;
+	begin_abort(worker);
+}
+
+bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns)
+{
+	return worker && atomic_load_explicit(&worker->aborting, memory_order_acquire) &&
+	       now_ns - worker->abort_ns < ABORT_NS_MAX;
 }
 
 static void note_failure(struct nccl_worker *w, const char *why)
@@ -439,5 +462,5 @@ int nccl_worker_calls_error(struct nccl_worker *worker, char *ret_text, size_t s
 void nccl_worker_abort_calls(struct nccl_worker *worker)
 {
 	if (nccl_member_leave(worker, NCCL_MEMBER_CALLS))
-		(void)foreign_thread_post(worker->ending, nccl_job_abort);
+		begin_abort(worker);
 }

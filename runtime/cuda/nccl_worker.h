@@ -62,6 +62,15 @@ uint64_t nccl_worker_gather_ns(const struct nccl_worker *worker);
  * Watcher. Nothing happens when none is running. */
 void nccl_worker_cancel(struct nccl_worker *worker);
 
+/* Has aborted what a failed gather has left behind, if anything. NCCL frees pinned memory then, for
+ * which the driver waits until no kernel runs in the process, and meanwhile lets launches and copies
+ * of all threads wait: so only while no kernel of this rank waits for its watcher. Watcher; returns
+ * at once. NULL: nothing. */
+void nccl_worker_tidy(struct nccl_worker *worker);
+/* True while an abort is under way, 5 s at most: the watcher then keeps away from launches and
+ * copies, and from whatever would make a kernel wait for them. NULL: false. */
+bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns);
+
 /* True while gathers can be asked for: none has failed, here or (control.head->nccl.broken)
  * elsewhere. NULL: false. */
 bool nccl_worker_can_gather(const struct nccl_worker *worker);

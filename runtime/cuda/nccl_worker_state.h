@@ -90,10 +90,16 @@ struct nccl_worker {
 	_Atomic int calls_error; /* CALLS_CLAIMED while the text is being written */
 	char calls_why[NCCL_TEXT_BYTES];
 
+	/* How many aborts have been asked for whose job is not over. Release and acquire: what the
+	 * job did has happened. */
+	_Atomic int aborting;
+
 	/* The owner's; no thread of the worker looks at them. */
 	struct belay_comm *comm;
 	struct foreign_thread *thread, *ending;
 	uint64_t gather_deadline_ns, gather_seq;
+	bool abort_due;	   /* of the rescue communicator, see nccl_worker_tidy() */
+	uint64_t abort_ns; /* when the last abort was asked for */
 };
 
 /* What the first thread does. */

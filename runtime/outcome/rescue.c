@@ -500,6 +500,9 @@ static void try_to_begin(struct rescue *rescue)
 	rescue->over = is_over(rescue->comm, rescue->turn);
 	if (rescue->over && !(rescue->by_gather && is_abandoned(rescue))) {
 		rescue_cancel(rescue);
+	} else if (rescue->comm->device && device_is_held(rescue->comm)) {
+		/* Later. The own kernel is not asked to leave, either: it may end by itself. */
+		rescue->patience_ns = clock_now_ns() + DESCRIPTIONS_NS;
 	} else if (rescue->over) {
 		begin(rescue);
 	} else if (found == DESCRIPTIONS_AGREE) {

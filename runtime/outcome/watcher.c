@@ -165,14 +165,15 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 }
 
 /* What is due without an action. */
-static uint64_t look_around(struct watcher *w, uint64_t now)
+static uint64_t look_around(struct watcher *w, const struct outcome_view *view)
 {
 	struct belay_comm *comm = w->comm;
-	uint64_t again = path_switch_watch(w, now);
+	uint64_t now = view->now_ns, again = path_switch_watch(w, now);
+	bool resting = view->phase == WAIT_NOTHING && !rescue_active(w->rescue);
 
 	if (rescue_active(w->rescue))
 		again = sooner(again, now + (comm->device ? RESCUE_POLL_NS : NS_PER_MS));
-	return comm->device ? sooner(again, device_watch(comm, now)) : again;
+	return comm->device ? sooner(again, device_watch(comm, now, resting)) : again;
 }
 
 /* Looks and acts until there is nothing to do; returns when to look again at the latest. */
@@ -191,7 +192,8 @@ static uint64_t look(struct watcher *w)
 		build_view(w, &view);
 		if (verdict_decided(view.verdict)) {
 			watcher_meet_verdict(w);
-			return w->comm->device ? device_watch(w->comm, view.now_ns) : UINT64_MAX;
+			return w->comm->device ? device_watch(w->comm, view.now_ns, true)
+					       : UINT64_MAX;
 		}
 		rescue_follow(w->rescue, view.rescue, view.rescue_members);
 		action = outcome_decide(&view);
@@ -199,7 +201,7 @@ static uint64_t look(struct watcher *w)
 			break;
 		watcher_act(w, &view, &action);
 	}
-	return sooner(look_around(w, view.now_ns), outcome_next_ns(&view));
+	return sooner(look_around(w, &view), outcome_next_ns(&view));
 }
 
 static void heartbeat(struct watcher *w, uint64_t now)

@@ -118,10 +118,28 @@ static int count_locked(struct function *function)
 	return function->code;
 }
 
+static _Atomic int holders;
+
+void cpu_gpu_hold(bool held)
+{
+	atomic_fetch_add(&holders, held ? 1 : -1);
+}
+
+/* What the driver lets wait while it frees. Questions it answers. */
+static void wait_while_held(const char *name)
+{
+	if (strncmp(name, "symm_launch", 11) != 0 && strcmp(name, "gpu_copy") != 0 &&
+	    strcmp(name, "gpu_fill") != 0 && strcmp(name, "gpu_alloc") != 0)
+		return;
+	while (atomic_load(&holders))
+		(void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
 int cpu_gpu_enter(const char *name)
 {
 	int code;
 
+	wait_while_held(name);
 	pthread_mutex_lock(&functions.lock);
 	code = count_locked(function_locked(name));
 	pthread_mutex_unlock(&functions.lock);

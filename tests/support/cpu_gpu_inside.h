@@ -12,6 +12,8 @@
 
 /* ---- calls that are counted and may fail (cpu_gpu.c) ---------------------------------------- */
 
+/* While held, launches, copies and allocations wait in cpu_gpu_enter(). */
+void cpu_gpu_hold(bool held);
 /* Notes the call of `function`. The code it is to fail with, 0: it is to go on. */
 int cpu_gpu_enter(const char *function);
 /* The same for what gives a gpu_error: 0 or -1. */
@@ -54,6 +56,11 @@ struct cpu_gpu_kernel {
 __attribute__((visibility("default"))) int cpu_gpu_enqueue(struct CUstream_st *stream,
 							   const struct cpu_gpu_kernel *kernel,
 							   const void *arguments);
+
+/* As when NCCL frees pinned memory: returns when all work of the process's streams is over, and
+ * launches and copies of other threads wait as long (seen in the CUDA driver, 13.0). Seen by
+ * stub_nccl.c too. */
+__attribute__((visibility("default"))) void cpu_gpu_free_pinned(void);
 
 /* For functions that a capture forbids: breaks the captures that it concerns and returns
  * CPU_GPU_CAPTURE_UNSUPPORTED; else 0. */

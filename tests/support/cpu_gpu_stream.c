@@ -559,6 +559,30 @@ static int is_done(struct CUstream_st *stream, const char *function)
 	return capturing ? -CPU_GPU_CAPTURE_UNSUPPORTED : done;
 }
 
+static bool all_is_done(void)
+{
+	bool done = true;
+
+	pthread_mutex_lock(&streams.lock);
+	for (struct CUstream_st *stream = streams.list; stream && done; stream = stream->next) {
+		pthread_mutex_lock(&stream->lock);
+		done = stream->enqueued == stream->finished;
+		pthread_mutex_unlock(&stream->lock);
+	}
+	pthread_mutex_unlock(&streams.lock);
+	return done;
+}
+
+void cpu_gpu_free_pinned(void)
+{
+	unsigned idle = 0;
+
+	cpu_gpu_hold(true);
+	while (!all_is_done() && !cpu_gpu_lost())
+		pause_a_little(&idle);
+	cpu_gpu_hold(false);
+}
+
 int gpu_stream_done(struct CUstream_st *stream, struct gpu_error *ret_error)
 {
 	int done;

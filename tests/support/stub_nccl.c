@@ -472,6 +472,16 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId c
 	return init(comm, nranks, commId, rank, config->blocking != 0);
 }
 
+/* NCCL frees pinned memory, which waits for every kernel in the process. Only where the program has
+ * a GPU that is played. */
+static void free_as_nccl(void)
+{
+	void (*free_pinned)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "cpu_gpu_free_pinned");
+
+	if (free_pinned)
+		free_pinned();
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
 	GO_WRONG("CommAbort", NULL);
@@ -480,6 +490,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	note_aborted(NULL, comm);
 	PASS_ON(ncclCommAbort, comm);
 	atomic_store_explicit(&comm->room->seat[comm->rank].gone, 1, memory_order_release);
+	free_as_nccl();
 	return ncclSuccess;
 }
 
