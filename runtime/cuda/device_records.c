@@ -28,6 +28,15 @@ struct batch {
 	struct symm_parts parts; /* of the newest turn */
 };
 
+/* The turn that has no result. Its record stands behind those of the turns before it: readers take
+ * what goes back in number for lost. */
+struct failed_turn {
+	uint64_t turn; /* 0: none, or told */
+	int status;
+	uint64_t met_ns;
+	struct control_call call;
+};
+
 struct device_records {
 	struct CUstream_st *stream;
 	struct batch *batch; /* pinned */
@@ -40,6 +49,7 @@ struct device_records {
 	/* Of a call of several turns, while its last one is not there. */
 	uint64_t first_start, digest_before, missing_before;
 	struct device_note note[NOTES];
+	struct failed_turn failed_turn;
 };
 
 /* ---- one record ------------------------------------------------------------------------------ */
@@ -236,6 +246,31 @@ static uint64_t last_settled(struct device_records *records, uint64_t done, uint
 	return done > UNSETTLED ? done - UNSETTLED : 0;
 }
 
+static void tell_failed_turn(struct belay_comm *comm)
+{
+	struct failed_turn *failed = &comm->device->records->failed_turn;
+	struct call_record *record;
+
+	if (!failed->turn)
+		return;
+	record = trace_call_slot(comm->trace);
+	memset(record, 0, sizeof(*record));
+	record->seq = failed->call.seq;
+	record->pass = failed->call.pass;
+	record->count = failed->call.count;
+	record->index = failed->call.index;
+	record->start_ns = failed->met_ns;
+	record->status = (int16_t)failed->status;
+	record->op = failed->call.op;
+	record->dtype = failed->call.dtype;
+	record->path = failed->call.path;
+	for (unsigned r = 0; r < comm->nranks; r++)
+		record->arrival_ns[r] = CALL_ARRIVAL_NONE;
+	add_note(comm->device->records, failed->turn, record);
+	trace_call_commit(comm->trace);
+	failed->turn = 0;
+}
+
 uint64_t device_records_drain(struct belay_comm *comm, uint64_t now_ns)
 {
 	struct device_records *records = comm->device->records;
@@ -254,6 +289,8 @@ uint64_t device_records_drain(struct belay_comm *comm, uint64_t now_ns)
 		if (state > 0)
 			end_copy(comm);
 	}
+	if (records->next >= records->failed_turn.turn)
+		tell_failed_turn(comm);
 	done = own_done(comm);
 	last = last_settled(records, done, now_ns);
 	if (records->failed || last < records->next)
@@ -276,6 +313,7 @@ void device_records_finish(struct belay_comm *comm, uint64_t deadline_ns)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NS_PER_MS / 20},
 				NULL);
 	}
+	tell_failed_turn(comm);
 }
 
 /* ---- what kernels cannot know ---------------------------------------------------------------- */
@@ -302,27 +340,15 @@ void device_records_note(struct belay_comm *comm, const struct device_note *note
 
 void device_records_fail(struct belay_comm *comm, uint64_t turn, int status)
 {
-	const struct control_call *call = &comm->own->call[turn & 1];
-	struct call_record *record;
-
 	/* Whether the description is of this turn. */
 	if (device_staged(comm) < turn || own_done(comm) >= turn)
 		return;
-	record = trace_call_slot(comm->trace);
-	memset(record, 0, sizeof(*record));
-	record->seq = call->seq;
-	record->pass = call->pass;
-	record->count = call->count;
-	record->index = call->index;
-	record->start_ns = clock_now_ns();
-	record->status = (int16_t)status;
-	record->op = call->op;
-	record->dtype = call->dtype;
-	record->path = call->path;
-	for (unsigned r = 0; r < comm->nranks; r++)
-		record->arrival_ns[r] = CALL_ARRIVAL_NONE;
-	add_note(comm->device->records, turn, record);
-	trace_call_commit(comm->trace);
+	comm->device->records->failed_turn = (struct failed_turn){
+		.turn = turn,
+		.status = status,
+		.met_ns = clock_now_ns(),
+		.call = comm->own->call[turn & 1],
+	};
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -39,8 +39,8 @@ uint64_t device_records_drain(struct belay_comm *comm, uint64_t now_ns);
 /* Adds to the record of a turn that is not drained yet. Watcher. */
 void device_records_note(struct belay_comm *comm, const struct device_note *note);
 
-/* Makes the record of the turn that failed, from its description; later turns have none. Watcher,
- * once, when the verdict is met. */
+/* Makes the record of the turn that failed, from its description, once those before it are drained;
+ * later turns have none. Watcher, once, when the verdict is met. */
 void device_records_fail(struct belay_comm *comm, uint64_t turn, int status);
 
 /* Drains to the end, by deadline_ns. Before the trace is closed; no watcher runs any more. */

@@ -45,8 +45,10 @@ tap_is "the calls of a script are made on the stream" right '.passes.count == 0 
 killed()
 {
 	json '.verdict.cause == "peer_lost" and .verdict.rank == 1 and .lost_ranks == [1] and .wrong_results == 0' \
-		"$bench" --backend cuda --format json --graph --workload "$tap_dir/workload" --fault rank=1,seq=9,kind=kill,at=stage &&
-		[ "$status" = 1 ]
+		"$bench" --backend cuda --format json --graph --workload "$tap_dir/workload" --fault rank=1,seq=9,kind=kill,at=stage \
+		--log-dir "$tap_dir/killed" && [ "$status" = 1 ]
 }
 tap_is "a rank that is killed in a graph is the verdict" killed
+tap_is "the survivor's log has every call up to that" \
+	json '.comms[0].calls == 9 and .comms[0].lost_records == 0' "$top_builddir/trace-analyze" --format json "$tap_dir/killed"
 tap_end
