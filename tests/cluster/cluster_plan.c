@@ -130,12 +130,15 @@ static void plan_unrest(struct cluster *c, uint64_t stall_ns_max)
 static void plan_late(struct cluster *c)
 {
 	unsigned rank = any_rank(c);
+	struct planned_fault *fault = add_fault(c, FAULTY_STOP, rank);
 
-	add_fault(c, FAULTY_STOP, rank)->ns = 11 * MS + cluster_random(c, 35 * MS);
-	if (chance(c, 30))
-		add_fault(c, FAULTY_STOP, any_rank(c))->ns = cluster_random(c, 9 * MS);
-	else
+	fault->ns = 11 * MS + cluster_random(c, 35 * MS);
+	if (chance(c, 30)) {
+		fault = add_fault(c, FAULTY_STOP, any_rank(c));
+		fault->ns = cluster_random(c, 9 * MS);
+	} else {
 		c->plan.culprit = (int)rank;
+	}
 	/* Threads are preempted for less than the grace: longer would look like a lost write
 	 * here. */
 	c->plan.stall_per_1024 = (unsigned)cluster_random(c, 20);
@@ -147,8 +150,9 @@ static void plan_late(struct cluster *c)
 static void plan_stuck(struct cluster *c)
 {
 	unsigned rank = any_rank(c);
+	struct planned_fault *fault = add_fault(c, FAULTY_STOP, rank);
 
-	add_fault(c, FAULTY_STOP, rank)->ns = GIVE_UP_NS + 5 * MS + cluster_random(c, 90 * MS);
+	fault->ns = GIVE_UP_NS + 5 * MS + cluster_random(c, 90 * MS);
 	c->plan.culprit = (int)rank;
 	c->plan.causes = 1u << BELAY_CAUSE_PEER_STUCK | 1u << BELAY_CAUSE_PEER_LOST;
 	plan_unrest(c, MS);

@@ -26,7 +26,7 @@ struct fiber {
 	struct block_run *block;
 	uint32_t thread;
 	bool started, ended;
-	bool after_last; /* has waited for the kernel before */
+	bool after_last;	   /* has waited for the kernel before */
 	const uint32_t *waits_for; /* NULL: nothing */
 	uint32_t waits_past;
 	std::unique_ptr<char[]> stack;
