@@ -260,11 +260,11 @@ void judge_complaint(struct cluster *c, const struct rank *rank, uint64_t turn)
 			      rank->id, ul(turn));
 }
 
-/* L1: when one rank alone is held up, it is the one that everybody names. On the ring all others
- * wait for it in one turn, and once it goes on, the last of them to be scheduled may be named. */
+/* L1: while one rank alone is held up, it is the one that everybody names. Once it goes on, the
+ * last of those that waited for it may be named, when it is scheduled a moment later. */
 void judge_late(struct cluster *c, const struct rank *rank, int named)
 {
-	if (c->plan.path == CLUSTER_RING && c->now_ns >= c->last_fault_ns)
+	if (c->first_struck && c->now_ns >= c->last_fault_ns)
 		return;
 	if (c->plan.culprit >= 0 && c->plan.fault[0].type == FAULTY_STOP &&
 	    named != c->plan.culprit)
