@@ -383,7 +383,7 @@ static bool is_in_turn(const struct belay_comm *comm)
 
 bool device_idle(const struct belay_comm *comm)
 {
-	return device_ended(comm, comm->device->tickets) && !is_in_turn(comm);
+	return device_ended(comm, device_tickets(comm->device)) && !is_in_turn(comm);
 }
 
 static void pause_ns(uint64_t ns)
@@ -405,7 +405,7 @@ static bool wait_for_launches(const struct belay_comm *comm, uint64_t wait_ns)
 
 static bool any_launched(const struct belay_comm *comm)
 {
-	return comm->device->tickets != 0 || device_staged(comm) >= comm->first_seq;
+	return device_tickets(comm->device) != 0 || device_staged(comm) >= comm->first_seq;
 }
 
 /* Belay's own streams have nothing left to do, and the context works. */

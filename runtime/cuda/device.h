@@ -18,6 +18,7 @@
 #ifndef BELAY_RUNTIME_CUDA_DEVICE_H
 #define BELAY_RUNTIME_CUDA_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,7 +75,9 @@ struct device {
 		*nccl; /* NULL: NCCL cannot be used; the reason stands in comm->reasons */
 
 	/* Calling thread. */
-	uint64_t tickets;	     /* of eager launches so far; see device_enqueue.h */
+	/* Of eager launches so far; see device_enqueue.h. Relaxed: the watcher reads it too, which
+	 * takes a launch that it does not see yet for one that comes a moment later. */
+	_Atomic uint64_t tickets;
 	const void *eager_stream;    /* of the last eager launch, by identity */
 	const void *captured_stream; /* of the last captured launch */
 	uint64_t last_capture;	     /* ... and the id of its capture */
@@ -130,6 +133,12 @@ int device_start(struct belay_comm *comm);
  * refused by then, or wait for the verdict. Any thread. */
 bool device_ended(const struct belay_comm *comm, uint64_t ticket);
 
+/* Eager launches so far. Any thread. */
+static inline uint64_t device_tickets(const struct device *device)
+{
+	return atomic_load_explicit(&device->tickets, memory_order_relaxed);
+}
+
 /* True when no launch of this rank is in flight: no eager one, and no turn that has begun. Any
  * thread. */
 bool device_idle(const struct belay_comm *comm);
@@ -148,8 +157,8 @@ void device_count_record(struct belay_comm *comm, const struct call_record *reco
 /* ---- watcher --------------------------------------------------------------------------------- */
 
 /* One look: takes the kernel's posts over into the mailbox, gives orders, drains records, beats the
- * clock. `resting`: no kernel of this rank waits for the watcher. Returns when it wants to be called
- * again at the latest, ns. */
+ * clock. `resting`: no kernel of this rank waits for the watcher. Returns when it wants to be
+ * called again at the latest, ns. */
 uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool resting);
 
 /* True while launches and copies may wait for the kernels in the process to end, and so must not be

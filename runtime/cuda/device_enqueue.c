@@ -28,7 +28,8 @@ static bool stream_is_free(const struct belay_comm *comm, const struct enqueue *
 	if (enqueue->captured)
 		return device->last_capture != enqueue->capture ||
 		       device->captured_stream == enqueue->stream;
-	return device->eager_stream == enqueue->stream || device_ended(comm, device->tickets);
+	return device->eager_stream == enqueue->stream ||
+	       device_ended(comm, device_tickets(device));
 }
 
 static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,
@@ -46,7 +47,7 @@ static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,
 	}
 	enqueue->stream = identity_of(stream);
 	enqueue->captured = capture == GPU_CAPTURING;
-	enqueue->ticket = enqueue->captured ? 0 : comm->device->tickets + 1;
+	enqueue->ticket = enqueue->captured ? 0 : device_tickets(comm->device) + 1;
 	return stream_is_free(comm, enqueue) ? 0 : BELAY_E_BUSY;
 }
 
@@ -100,7 +101,7 @@ void enqueue_end(struct belay_comm *comm, const struct enqueue *enqueue, bool la
 		device->last_capture = enqueue->capture;
 	} else if (launched) {
 		device->eager_stream = enqueue->stream;
-		device->tickets = enqueue->ticket;
+		atomic_store_explicit(&device->tickets, enqueue->ticket, memory_order_relaxed);
 	}
 	gpu_restore(enqueue->before);
 }

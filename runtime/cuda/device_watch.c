@@ -16,6 +16,12 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 /* How soon to look again whether an abort is over. */
 #define ABORT_POLL_NS NS_PER_MS
 
+/* See nccl_worker_tidy(). */
+static uint64_t rest_of(const struct belay_comm *comm, bool resting)
+{
+	return resting && device_idle(comm) ? device_done(comm, comm->rank) + 1 : 0;
+}
+
 bool device_is_held(const struct belay_comm *comm)
 {
 	return nccl_worker_aborts(comm->device->nccl, clock_now_ns());
@@ -26,8 +32,8 @@ uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool resting)
 	uint64_t again = device_calls_watch(comm, now_ns);
 
 	again = sooner(again, nccl_watch_calls(comm, now_ns));
-	if (resting)
-		nccl_worker_tidy(comm->device->nccl);
+	again = sooner(again, nccl_worker_tidy(comm->device->nccl, now_ns, rest_of(comm, resting),
+					       comm_decided(comm)));
 	if (device_is_held(comm))
 		return sooner(again, now_ns + ABORT_POLL_NS);
 	again = sooner(again, device_records_drain(comm, now_ns));

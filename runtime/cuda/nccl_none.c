@@ -59,9 +59,13 @@ void nccl_worker_cancel(struct nccl_worker *worker)
 	(void)worker;
 }
 
-void nccl_worker_tidy(struct nccl_worker *worker)
+uint64_t nccl_worker_tidy(struct nccl_worker *worker, uint64_t now_ns, uint64_t rest, bool decided)
 {
 	(void)worker;
+	(void)now_ns;
+	(void)rest;
+	(void)decided;
+	return UINT64_MAX;
 }
 
 bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns)

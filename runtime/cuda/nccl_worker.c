@@ -14,6 +14,8 @@
 
 /* Finding and loading NCCL, and its ids; and not more than a quarter of what creation has. */
 #define PREPARE_NS_MAX (20 * NS_PER_SECOND)
+/* For so long nothing has been under way before an abort. */
+#define REST_NS (200 * NS_PER_MS)
 /* An abort that takes longer hangs: watchers go on as if it were over. */
 #define ABORT_NS_MAX (5 * NS_PER_SECOND)
 /* A gather that takes longer is given up; the rescue goes on over sockets. */
@@ -316,12 +318,20 @@ static void begin_abort(struct nccl_worker *w)
 	(void)foreign_thread_post(w->ending, nccl_job_abort);
 }
 
-void nccl_worker_tidy(struct nccl_worker *worker)
+uint64_t nccl_worker_tidy(struct nccl_worker *worker, uint64_t now_ns, uint64_t rest, bool decided)
 {
-	if (!worker || !worker->abort_due)
-		return;
-	worker->abort_due = false;
-	begin_abort(worker);
+	struct nccl_worker *w = worker;
+
+	if (!w || !w->abort_due)
+		return UINT64_MAX;
+	if (!rest || rest != w->rest)
+		w->rest_since_ns = now_ns;
+	w->rest = rest;
+	if (!decided && now_ns - w->rest_since_ns < REST_NS)
+		return now_ns + REST_NS / 8;
+	w->abort_due = false;
+	begin_abort(w);
+	return UINT64_MAX;
 }
 
 bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns)

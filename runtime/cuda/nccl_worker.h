@@ -62,11 +62,16 @@ uint64_t nccl_worker_gather_ns(const struct nccl_worker *worker);
  * Watcher. Nothing happens when none is running. */
 void nccl_worker_cancel(struct nccl_worker *worker);
 
-/* Has aborted what a failed gather has left behind, if anything. NCCL frees pinned memory then, for
- * which the driver waits until no kernel runs in the process, and meanwhile lets launches and copies
- * of all threads wait: so only while no kernel of this rank waits for its watcher. Watcher; returns
- * at once. NULL: nothing. */
-void nccl_worker_tidy(struct nccl_worker *worker);
+/* Has what a failed gather left behind aborted, once this rank has rested for 200 ms or at a
+ * verdict
+ * (`decided`); else it is aborted when the worker is freed. NCCL frees pinned memory then, for
+ * which the driver waits until all that the process has enqueued is done, and meanwhile lets
+ * launches and copies of all threads wait: a call under way that came to need its watcher would
+ * wait for ever. A program that waits for NCCL's kernel makes no calls, and so is not kept waiting
+ * for long. `rest`: a number that stays the same while this rank is in no call and no rescue, and
+ * ends none; 0: it does not rest. Watcher; returns at once, when it wants to be called again. NULL:
+ * nothing. */
+uint64_t nccl_worker_tidy(struct nccl_worker *worker, uint64_t now_ns, uint64_t rest, bool decided);
 /* True while an abort is under way, 5 s at most: the watcher then keeps away from launches and
  * copies, and from whatever would make a kernel wait for them. NULL: false. */
 bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns);

@@ -98,8 +98,9 @@ struct nccl_worker {
 	struct belay_comm *comm;
 	struct foreign_thread *thread, *ending;
 	uint64_t gather_deadline_ns, gather_seq;
-	bool abort_due;	   /* of the rescue communicator, see nccl_worker_tidy() */
-	uint64_t abort_ns; /* when the last abort was asked for */
+	bool abort_due;	      /* of the rescue communicator, see nccl_worker_tidy() */
+	uint64_t abort_ns;    /* when the last abort was asked for */
+	uint64_t rest, rest_since_ns;
 };
 
 /* What the first thread does. */
