@@ -5,9 +5,9 @@
 tap_folder
 . "$top_srcdir/tests/support/command.sh"
 
-# The commands of the tutorial run where its recording is `logs`.
+# The commands of the tutorial run where its recordings are `logs` and `gpu-logs`.
 place=$tap_dir/place
-mkdir "$place" && cp -r "$top_srcdir/tests/data/tutorial" "$place/logs" && chmod -R u+w "$place" || exit 1
+mkdir "$place" && cp -r "$top_srcdir/tests/data/tutorial" "$place/logs" && cp -r "$top_srcdir/tests/data/tutorial-gpu" "$place/gpu-logs" && chmod -R u+w "$place" || exit 1
 PATH=$(cd "$top_builddir" && pwd):$PATH
 export PATH
 

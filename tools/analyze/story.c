@@ -336,15 +336,17 @@ static void tell_in_turn(struct story *story, const struct summary *summary)
 
 /* Slow passes ---------------------------------------------------------------------------------- */
 
-/* The rank that all of them waited for, for more than half of what they took too long; -1: there is
- * none. */
-static int common_culprit(const struct slow_pass *passes, size_t n)
+/* The rank that all others waited for, for more than half of what the passes took too long; -1:
+ * there is none. A wait is the mean of all ranks', of which that one's own is nothing. */
+static int common_culprit(const struct slow_pass *passes, size_t n, uint32_t nranks)
 {
 	int rank = passes[0].waited_for;
 
 	for (size_t i = 0; i < n; i++) {
+		uint64_t excess_ns = passes[i].duration_ns - passes[i].median_ns;
+
 		if (passes[i].waited_for != rank ||
-		    2 * passes[i].waited_for_ns < passes[i].duration_ns - passes[i].median_ns)
+		    2 * passes[i].waited_for_ns * nranks < excess_ns * (nranks - 1))
 			return -1;
 	}
 	return rank;
@@ -365,7 +367,7 @@ static void tell_slow_passes(struct story *story, const struct summary *summary)
 	if (!kept)
 		return;
 	point = add(story, STORY_SLOW_PASSES);
-	point->rank = common_culprit(slowest, kept);
+	point->rank = common_culprit(slowest, kept, summary->nranks);
 	point->ranks = point->rank >= 0 ? rank_bit((uint32_t)point->rank) : 0;
 	point->pass = slowest[0].pass;
 	point->seq = slowest[0].first_seq;
