@@ -271,7 +271,7 @@ START_TEST(a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes)
 	struct rank_group group;
 	uint64_t others = everyone(v->nranks) & ~UINT64_C(2);
 	struct work_plan plan = {
-		.fault = fault_text("rank=1,seq=%u,kind=stop:1000,at=%s", v->seq,
+		.fault = fault_text("rank=1,seq=%u,kind=stop:1500,at=%s", v->seq,
 				    _i % 2 ? "reduce" : "stage"),
 		.give_up = "300",
 		.count = 12000,
@@ -281,7 +281,8 @@ START_TEST(a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes)
 	ck_assert_uint_eq(rank_group_alive(&group), everyone(v->nranks));
 	if (_i % 2 == 0 || v->nranks > 2) {
 		assert_one_verdict(&group, everyone(v->nranks), BELAY_CAUSE_PEER_STUCK, 1, v->seq);
-		ck_assert_ptr_nonnull(strstr(group.report[0].verdict.text, "stopped"));
+		ck_assert_msg(strstr(group.report[0].verdict.text, "stopped") != NULL, "%s",
+			      group.report[0].verdict.text);
 		ck_assert_int_le(group.report[0].messages, 8);
 	}
 	assert_lived_on(&group, others);
