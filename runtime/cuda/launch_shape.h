@@ -46,8 +46,8 @@ struct launch_shape {
 	bool programmatic;
 };
 
-/* The built-in table; not bounded yet, and nothing is programmatic. A tuning file may say otherwise: ask
- * tuning_launch_table() (runtime/tuning.h) for the table in effect. */
+/* The built-in table; not bounded yet, and nothing is programmatic. A tuning file may say
+ * otherwise: ask tuning_launch_table() (runtime/tuning.h) for the table in effect. */
 void launch_table_builtin(uint32_t nranks, enum launch_topology topology,
 			  struct launch_table *ret_table);
 
