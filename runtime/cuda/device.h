@@ -157,12 +157,14 @@ void device_count_record(struct belay_comm *comm, const struct call_record *reco
 /* ---- watcher --------------------------------------------------------------------------------- */
 
 /* One look: takes the kernel's posts over into the mailbox, gives orders, drains records, beats the
- * clock. `resting`: no kernel of this rank waits for the watcher. Returns when it wants to be
+ * clock. `in_rescue`: this rank takes part in one. `stuck`: its kernel waits for long:
+ * nothing is launched or copied then that can be put off, since a program that frees device memory
+ * meanwhile has the driver hold up the watcher, too. Returns when it wants to be
  * called again at the latest, ns. */
-uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool resting);
+uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool in_rescue, bool stuck);
 
 /* True while launches and copies may wait for the kernels in the process to end, and so must not be
- * made for a kernel that waits: see nccl_worker_tidy(). */
+ * made for a kernel that waits: see nccl_worker_note_rescue(). */
 bool device_is_held(const struct belay_comm *comm);
 
 /* A verdict is decided from `turn` on: kernels in it or above leave without a result. */

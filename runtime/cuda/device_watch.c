@@ -16,26 +16,21 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 /* How soon to look again whether an abort is over. */
 #define ABORT_POLL_NS NS_PER_MS
 
-/* See nccl_worker_tidy(). */
-static uint64_t rest_of(const struct belay_comm *comm, bool resting)
-{
-	return resting && device_idle(comm) ? device_done(comm, comm->rank) + 1 : 0;
-}
-
 bool device_is_held(const struct belay_comm *comm)
 {
 	return nccl_worker_aborts(comm->device->nccl, clock_now_ns());
 }
 
-uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool resting)
+uint64_t device_watch(struct belay_comm *comm, uint64_t now_ns, bool in_rescue, bool stuck)
 {
 	uint64_t again = device_calls_watch(comm, now_ns);
 
+	nccl_worker_note_rescue(comm->device->nccl, in_rescue);
 	again = sooner(again, nccl_watch_calls(comm, now_ns));
-	again = sooner(again, nccl_worker_tidy(comm->device->nccl, now_ns, rest_of(comm, resting),
-					       comm_decided(comm)));
 	if (device_is_held(comm))
 		return sooner(again, now_ns + ABORT_POLL_NS);
+	if (stuck)
+		return again;
 	again = sooner(again, device_records_drain(comm, now_ns));
 	return sooner(again, device_clock_beat(comm, now_ns));
 }

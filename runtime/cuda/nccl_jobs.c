@@ -9,11 +9,18 @@
 #include <time.h>
 
 #include "runtime/clock.h"
+#include "runtime/communicator.h"
+#include "runtime/cuda/device.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/nccl_worker_state.h"
 
 /* How long an abort waits for threads inside NCCL to leave by themselves. */
 #define ABORT_GRACE_NS (100 * NS_PER_MS)
+/* For so long a rank has been in no call before an abort; and if the watcher is in a rescue, where
+ * the abort would hold it up, or hangs behind the driver's lock, which only the abort would end. */
+#define REST_NS		  (200 * NS_PER_MS)
+#define REST_IN_RESCUE_NS (2 * NS_PER_SECOND)
+#define REST_POLL_NS	  (20 * NS_PER_MS)
 /* Waits for NCCL or a stream look again at once for this long, then at pauses that grow. */
 #define EAGER_NS	 (200 * UINT64_C(1000))
 #define PAUSE_NS_MAX	 NS_PER_MS
@@ -158,6 +165,16 @@ static int finish_stream(struct nccl_worker *w, enum nccl_member_name name, nccl
 }
 
 /* ---- prepare --------------------------------------------------------------------------------- */
+
+void nccl_job_use_device(void *worker)
+{
+	struct nccl_worker *w = worker;
+	struct gpu_error error;
+	int before;
+
+	/* For as long as the thread lives. The first thread does so too, and tells what fails. */
+	(void)gpu_use(w->ordinal, &before, &error);
+}
 
 static int get_ids(struct nccl_worker *w)
 {
@@ -418,13 +435,19 @@ void nccl_job_poll(void *worker)
 	nccl_calls_failed(w, (int)result, why);
 }
 
+static struct timespec after(uint64_t ns)
+{
+	uint64_t until = clock_now_ns() + ns;
+
+	return (struct timespec){.tv_sec = (time_t)(until / NS_PER_SECOND),
+				 .tv_nsec = (long)(until % NS_PER_SECOND)};
+}
+
 /* A member that is gone and still has its handle: takes it, once nobody is inside or the grace is
  * over. NULL: none. */
 static ncclComm_t take_gone(struct nccl_worker *w)
 {
-	uint64_t until = clock_now_ns() + ABORT_GRACE_NS;
-	struct timespec grace = {.tv_sec = (time_t)(until / NS_PER_SECOND),
-				 .tv_nsec = (long)(until % NS_PER_SECOND)};
+	struct timespec grace = after(ABORT_GRACE_NS);
 	ncclComm_t handle = NULL;
 
 	pthread_mutex_lock(&w->lock);
@@ -445,15 +468,62 @@ static ncclComm_t take_gone(struct nccl_worker *w)
 void nccl_job_abort(void *worker)
 {
 	struct nccl_worker *w = worker;
-	struct gpu_error error;
 	ncclComm_t handle;
-	int before;
 
-	/* Fails only on a context that is lost; the abort then says so too. */
-	(void)gpu_use(w->ordinal, &before, &error);
+	/* Release: the watcher keeps off before the abort begins. */
+	atomic_store_explicit(&w->aborting_since_ns, clock_now_ns(), memory_order_release);
 	while ((handle = take_gone(w)) != NULL)
 		(void)w->nccl.comm_abort(handle); /* an error leaves nothing to be done */
-	atomic_store_explicit(&w->aborting, 0, memory_order_release);
+	atomic_store_explicit(&w->aborting_since_ns, 0, memory_order_release);
+}
+
+/* ---- rest ------------------------------------------------------------------------------------ */
+
+struct rest {
+	uint64_t number, since_ns;
+};
+
+/* A number that stays the same while the rank is in no call and ends none; 0: it is in one. */
+static uint64_t rest_number(const struct belay_comm *comm)
+{
+	return device_idle(comm) ? device_done(comm, comm->rank) + 1 : 0;
+}
+
+static bool has_rested_locked(const struct nccl_worker *w, struct rest *rest)
+{
+	uint64_t now = clock_now_ns(), number;
+	bool in_rescue = atomic_load_explicit(&w->in_rescue, memory_order_relaxed);
+
+	if (!w->watched || comm_decided(w->watched))
+		return true;
+	number = rest_number(w->watched);
+	if (!number || number != rest->number)
+		rest->since_ns = now;
+	rest->number = number;
+	return now - rest->since_ns >= (in_rescue ? REST_IN_RESCUE_NS : REST_NS);
+}
+
+void nccl_job_abort_at_rest(void *worker)
+{
+	struct nccl_worker *w = worker;
+	struct rest rest = {.number = 0};
+
+	pthread_mutex_lock(&w->lock);
+	while (!has_rested_locked(w, &rest)) {
+		struct timespec again = after(REST_POLL_NS);
+
+		(void)pthread_cond_timedwait(&w->left, &w->lock, &again);
+	}
+	pthread_mutex_unlock(&w->lock);
+	nccl_job_abort(w);
+}
+
+void nccl_worker_stop_watching(struct nccl_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->watched = NULL;
+	pthread_cond_broadcast(&w->left);
+	pthread_mutex_unlock(&w->lock);
 }
 
 void nccl_worker_drop(void *worker)

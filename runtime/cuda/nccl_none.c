@@ -59,13 +59,10 @@ void nccl_worker_cancel(struct nccl_worker *worker)
 	(void)worker;
 }
 
-uint64_t nccl_worker_tidy(struct nccl_worker *worker, uint64_t now_ns, uint64_t rest, bool decided)
+void nccl_worker_note_rescue(struct nccl_worker *worker, bool active)
 {
 	(void)worker;
-	(void)now_ns;
-	(void)rest;
-	(void)decided;
-	return UINT64_MAX;
+	(void)active;
 }
 
 bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns)

@@ -14,8 +14,6 @@
 
 /* Finding and loading NCCL, and its ids; and not more than a quarter of what creation has. */
 #define PREPARE_NS_MAX (20 * NS_PER_SECOND)
-/* For so long nothing has been under way before an abort. */
-#define REST_NS (200 * NS_PER_MS)
 /* An abort that takes longer hangs: watchers go on as if it were over. */
 #define ABORT_NS_MAX (5 * NS_PER_SECOND)
 /* A gather that takes longer is given up; the rescue goes on over sockets. */
@@ -52,6 +50,7 @@ static struct nccl_worker *new_worker(struct belay_comm *comm)
 	atomic_init(&w->holders, 1);
 	atomic_init(&w->at, "pthread_create");
 	w->comm = comm;
+	w->watched = comm;
 	w->ordinal = comm->device->ordinal;
 	w->rank = (int)comm->rank;
 	w->nranks = (int)comm->nranks;
@@ -85,6 +84,7 @@ static void end(struct nccl_worker *w, uint64_t deadline)
 {
 	bool ended;
 
+	nccl_worker_stop_watching(w);
 	for (int i = 0; i < NCCL_MEMBERS; i++)
 		(void)nccl_member_leave(w, (enum nccl_member_name)i);
 	/* Each takes one, if neither hangs. */
@@ -150,7 +150,8 @@ static int prepare(struct belay_comm *comm, struct nccl_worker *w, char *ret_why
 			 strerror(error), error);
 		return -1;
 	}
-	(void)foreign_thread_post(w->thread, nccl_job_prepare); /* idle: never refused */
+	(void)foreign_thread_post(w->ending, nccl_job_use_device); /* idle: never refused */
+	(void)foreign_thread_post(w->thread, nccl_job_prepare);	   /* likewise */
 	if (!foreign_thread_wait(w->thread, clock_now_ns() + patience)) {
 		snprintf(ret_why, size, "%s does not return", at(w));
 		return -1;
@@ -307,37 +308,24 @@ static void abort_rescue(struct nccl_worker *w)
 {
 	/* Release: what led to it is seen; nothing depends on it. */
 	atomic_store_explicit(&shared(w->comm)->broken, 1, memory_order_release);
-	w->abort_due |= nccl_member_leave(w, NCCL_MEMBER_RESCUE);
+	if (nccl_member_leave(w, NCCL_MEMBER_RESCUE))
+		(void)foreign_thread_post(w->ending, nccl_job_abort_at_rest);
 }
 
-static void begin_abort(struct nccl_worker *w)
+void nccl_worker_note_rescue(struct nccl_worker *worker, bool active)
 {
-	w->abort_ns = clock_now_ns();
-	/* Relaxed: posting the job orders it. */
-	atomic_store_explicit(&w->aborting, 1, memory_order_relaxed);
-	(void)foreign_thread_post(w->ending, nccl_job_abort);
-}
-
-uint64_t nccl_worker_tidy(struct nccl_worker *worker, uint64_t now_ns, uint64_t rest, bool decided)
-{
-	struct nccl_worker *w = worker;
-
-	if (!w || !w->abort_due)
-		return UINT64_MAX;
-	if (!rest || rest != w->rest)
-		w->rest_since_ns = now_ns;
-	w->rest = rest;
-	if (!decided && now_ns - w->rest_since_ns < REST_NS)
-		return now_ns + REST_NS / 8;
-	w->abort_due = false;
-	begin_abort(w);
-	return UINT64_MAX;
+	if (worker)
+		atomic_store_explicit(&worker->in_rescue, active,
+				      memory_order_relaxed); /* a hint */
 }
 
 bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns)
 {
-	return worker && atomic_load_explicit(&worker->aborting, memory_order_acquire) &&
-	       now_ns - worker->abort_ns < ABORT_NS_MAX;
+	uint64_t since =
+		worker ? atomic_load_explicit(&worker->aborting_since_ns, memory_order_acquire) : 0;
+
+	/* Another thread's clock may be read later than now_ns was. */
+	return since && (now_ns < since || now_ns - since < ABORT_NS_MAX);
 }
 
 static void note_failure(struct nccl_worker *w, const char *why)
@@ -472,5 +460,5 @@ int nccl_worker_calls_error(struct nccl_worker *worker, char *ret_text, size_t s
 void nccl_worker_abort_calls(struct nccl_worker *worker)
 {
 	if (nccl_member_leave(worker, NCCL_MEMBER_CALLS))
-		begin_abort(worker);
+		(void)foreign_thread_post(worker->ending, nccl_job_abort);
 }

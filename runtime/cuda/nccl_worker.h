@@ -52,8 +52,8 @@ void nccl_worker_gather(struct nccl_worker *worker, const void *part, size_t byt
 enum nccl_progress { NCCL_IDLE = 0, NCCL_RUNNING, NCCL_DONE, NCCL_FAILED };
 /* How the gather stands. DONE: all parts are there. FAILED: by its deadline, by
  * ncclCommGetAsyncError, or by an error; the cause stands in the chain, the communicator is given
- * up (nccl_worker_tidy() has it aborted), and until the worker is freed a late store may still hit `parts`: do not use them again.
- * Takes DONE and FAILED back to IDLE. Watcher. */
+ * up (and aborted, see nccl_worker_note_rescue()), and until the worker is freed a late store may
+ * still hit `parts`: do not use them again. Takes DONE and FAILED back to IDLE. Watcher. */
 enum nccl_progress nccl_worker_progress(struct nccl_worker *worker, uint64_t now_ns);
 /* After DONE, until the next gather: what NCCL took for this one, from the call of ncclAllGather()
  * to the end of its kernel, as the worker's thread saw it. Watcher. */
@@ -62,15 +62,15 @@ uint64_t nccl_worker_gather_ns(const struct nccl_worker *worker);
  * Watcher. Nothing happens when none is running. */
 void nccl_worker_cancel(struct nccl_worker *worker);
 
-/* Has what a failed gather left behind aborted, once this rank has rested for 200 ms or at a verdict
- * (`decided`); else it is aborted when the worker is freed. NCCL frees pinned memory then, for which
- * the driver waits until all that the process has enqueued is done, and meanwhile lets launches and
- * copies of all threads wait: a call under way that came to need its watcher would wait for ever. A
- * program that waits for NCCL's kernel makes no calls, and so is not kept waiting for long.
- *
- * `rest`: a number that stays the same while this rank is in no call and no rescue, and ends none;
- * 0: it does not rest. Watcher; returns at once, when it wants to be called again. NULL: nothing. */
-uint64_t nccl_worker_tidy(struct nccl_worker *worker, uint64_t now_ns, uint64_t rest, bool decided);
+/* Whether this rank takes part in a rescue. What a failed gather has left behind is aborted once
+ * the rank has rested: it has been in no call and ended none for 200 ms, or, as long as the watcher
+ * says that it is in a rescue, for 2 s; at a verdict; or when the worker is freed. NCCL frees
+ * pinned memory then, for which the driver waits until all that the process has enqueued is done,
+ * and meanwhile lets launches and copies of all threads wait: a call under way that came to need
+ * its watcher would wait for ever. The second thread waits for the rest, not the watcher: a program
+ * that frees device memory waits for the kernel that NCCL has left behind, and the driver then lets
+ * the watcher wait until that has been aborted. Watcher. NULL: nothing. */
+void nccl_worker_note_rescue(struct nccl_worker *worker, bool active);
 /* True while an abort is under way, 5 s at most: the watcher then keeps away from launches and
  * copies, and from whatever would make a kernel wait for them. NULL: false. */
 bool nccl_worker_aborts(const struct nccl_worker *worker, uint64_t now_ns);

@@ -90,19 +90,22 @@ struct nccl_worker {
 	_Atomic int calls_error; /* CALLS_CLAIMED while the text is being written */
 	char calls_why[NCCL_TEXT_BYTES];
 
-	/* How many aborts have been asked for whose job is not over. Release and acquire: what the
-	 * job did has happened. */
-	_Atomic int aborting;
+	/* When the abort that is under way began; 0: none is. Release and acquire: what the abort
+	 * did has happened. */
+	_Atomic uint64_t aborting_since_ns;
+	/* The communicator whose rest an abort waits for. Under the lock: the threads may look at
+	 * it there. NULL: not any more, an abort need not wait. */
+	const struct belay_comm *watched;
+	_Atomic bool in_rescue; /* relaxed: the watcher's hint */
 
 	/* The owner's; no thread of the worker looks at them. */
 	struct belay_comm *comm;
 	struct foreign_thread *thread, *ending;
 	uint64_t gather_deadline_ns, gather_seq;
-	bool abort_due;	      /* of the rescue communicator, see nccl_worker_tidy() */
-	uint64_t abort_ns;    /* when the last abort was asked for */
-	uint64_t rest, rest_since_ns;
 };
 
+/* What the second thread does first, once: an abort is not to wait for it. */
+void nccl_job_use_device(void *worker);
 /* What the first thread does. */
 void nccl_job_prepare(void *worker);
 void nccl_job_join(void *worker);
@@ -112,6 +115,11 @@ void nccl_job_poll(void *worker);
 void nccl_calls_failed(struct nccl_worker *w, int error, const char *why);
 /* On either: aborts members that are gone, until none is left to abort. */
 void nccl_job_abort(void *worker);
+/* On the second: likewise, once this rank has rested, see nccl_worker_note_rescue(). */
+void nccl_job_abort_at_rest(void *worker);
+/* The owner is about to free its communicator, or is in no hurry about kernels any more: no thread
+ * looks at it afterwards. */
+void nccl_worker_stop_watching(struct nccl_worker *w);
 
 /* A foreign_thread's last act, and the owner's: frees the worker after the last one. */
 void nccl_worker_drop(void *worker);

@@ -28,6 +28,8 @@
 #define STANDSTILL_NS (500 * NS_PER_MS)
 /* Actions in one look; more would be a livelock in the rules, so go back to poll() in between. */
 #define ACTIONS_MAX 16
+/* A wait that is longer than those of healthy calls. */
+#define STUCK_NS NS_PER_MS
 /* While kernels are rescued: they and NCCL wake nobody. */
 #define RESCUE_POLL_NS (50 * NS_PER_MS / 1000)
 /* Sleeps shorter than this cost more than they save. */
@@ -169,11 +171,12 @@ static uint64_t look_around(struct watcher *w, const struct outcome_view *view)
 {
 	struct belay_comm *comm = w->comm;
 	uint64_t now = view->now_ns, again = path_switch_watch(w, now);
-	bool resting = view->phase == WAIT_NOTHING && !rescue_active(w->rescue);
+	bool in_rescue = rescue_active(w->rescue);
+	bool stuck = view->phase != WAIT_NOTHING && now > view->since_ns + STUCK_NS;
 
-	if (rescue_active(w->rescue))
+	if (in_rescue)
 		again = sooner(again, now + (comm->device ? RESCUE_POLL_NS : NS_PER_MS));
-	return comm->device ? sooner(again, device_watch(comm, now, resting)) : again;
+	return comm->device ? sooner(again, device_watch(comm, now, in_rescue, stuck)) : again;
 }
 
 /* Looks and acts until there is nothing to do; returns when to look again at the latest. */
@@ -192,7 +195,7 @@ static uint64_t look(struct watcher *w)
 		build_view(w, &view);
 		if (verdict_decided(view.verdict)) {
 			watcher_meet_verdict(w);
-			return w->comm->device ? device_watch(w->comm, view.now_ns, true)
+			return w->comm->device ? device_watch(w->comm, view.now_ns, false, false)
 					       : UINT64_MAX;
 		}
 		rescue_follow(w->rescue, view.rescue, view.rescue_members);

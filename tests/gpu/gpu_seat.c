@@ -623,10 +623,23 @@ void gpu_live_on(struct gpu_seat *gpu)
 		live_a_second_time(gpu, mask, &id);
 }
 
+/* The driver waits for all kernels in the process, and has whoever launches or copies wait as well:
+ * the watcher, which right behind the calls has their records to fetch. */
+static void free_behind_calls(struct gpu_seat *gpu)
+{
+	void *memory;
+
+	RANK_EXPECT(gpu->seat, bench_device_alloc(GUARD_BYTES, &memory) == 0);
+	(void)gpu_wait(gpu);
+	bench_device_free(memory);
+}
+
 static void end_of_life(struct gpu_seat *gpu, const struct work_plan *plan)
 {
 	struct rank_report *report = gpu->seat->report;
 
+	if (!report->failed)
+		free_behind_calls(gpu);
 	gpu_statistics(gpu, &report->statistics);
 	if (report->failed)
 		gpu_meet_verdict(gpu);

@@ -83,8 +83,10 @@ int bench_device_alloc(size_t bytes, void **ret_memory)
 
 void bench_device_free(void *memory)
 {
-	if (memory)
-		cpu_gpu_memory_free(memory);
+	if (!memory)
+		return;
+	cpu_gpu_wait_to_free();
+	cpu_gpu_memory_free(memory);
 }
 
 int bench_device_host_alloc(size_t bytes, void **ret_memory)

@@ -61,6 +61,11 @@ struct CUstream_st *cpu_gpu_stream_create(void);
 void cpu_gpu_stream_free(struct CUstream_st *stream);
 int cpu_gpu_stream_sync(struct CUstream_st *stream);
 
+/* As when memory is freed, of the device or pinned: returns when all work of the process's streams
+ * is over, and launches and copies of other threads wait as long (seen in the CUDA driver, 13.0).
+ * Seen by stub_nccl.c too. */
+__attribute__((visibility("default"))) void cpu_gpu_wait_to_free(void);
+
 /* Memory of a kind, zeroed: DEVICE and OTHER_DEVICE (ordinal: whose), MANAGED, HOST (pinned). NULL:
  * none left. Pointers into it are of its kind. */
 void *cpu_gpu_memory(enum gpu_pointer kind, int ordinal, size_t bytes);

@@ -57,11 +57,6 @@ __attribute__((visibility("default"))) int cpu_gpu_enqueue(struct CUstream_st *s
 							   const struct cpu_gpu_kernel *kernel,
 							   const void *arguments);
 
-/* As when NCCL frees pinned memory: returns when all work of the process's streams is over, and
- * launches and copies of other threads wait as long (seen in the CUDA driver, 13.0). Seen by
- * stub_nccl.c too. */
-__attribute__((visibility("default"))) void cpu_gpu_free_pinned(void);
-
 /* For functions that a capture forbids: breaks the captures that it concerns and returns
  * CPU_GPU_CAPTURE_UNSUPPORTED; else 0. */
 int cpu_gpu_unsafe(const char *function);

@@ -177,6 +177,7 @@ void gpu_free(void *begin)
 {
 	(void)cpu_gpu_enter("gpu_free");
 	(void)cpu_gpu_unsafe("gpu_free");
+	cpu_gpu_wait_to_free();
 	release(begin);
 }
 
@@ -197,6 +198,7 @@ void gpu_host_free(void *begin)
 {
 	(void)cpu_gpu_enter("gpu_host_free");
 	(void)cpu_gpu_unsafe("gpu_host_free");
+	cpu_gpu_wait_to_free();
 	release(begin);
 }
 

@@ -573,7 +573,7 @@ static bool all_is_done(void)
 	return done;
 }
 
-void cpu_gpu_free_pinned(void)
+void cpu_gpu_wait_to_free(void)
 {
 	unsigned idle = 0;
 

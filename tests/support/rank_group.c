@@ -128,12 +128,14 @@ static void take_message(void *user, enum belay_log_level level, const char *mes
 
 	pthread_mutex_lock(&seat->log_lock);
 	seat->report->messages++;
+	seat->report->left_nccl |= strstr(message, "gathering over NCCL failed") != NULL;
 	if (level == BELAY_LOG_ERROR)
 		(void)snprintf(seat->report->message, sizeof(seat->report->message), "%s", message);
 	pthread_mutex_unlock(&seat->log_lock);
 }
 
-/* The environment would come before the config: a rank has none of belay's. */
+/* The environment would come before the config: a rank has none of belay's, but for where NCCL is.
+ */
 static void forget_settings(void)
 {
 	static const char *const names[] = {
@@ -146,7 +148,7 @@ static void forget_settings(void)
 		"BELAY_LOG",	      "BELAY_LOG_DIR",
 		"BELAY_LOG_KEEP",     "BELAY_TUNE",
 		"BELAY_FAULT",	      "BELAY_BUFFER_MAX",
-		"BELAY_DEVICE",	      "BELAY_NCCL_LIBRARY",
+		"BELAY_DEVICE",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -39,6 +39,7 @@ struct rank_report {
 	uint64_t second_life;	      /* calls made by the survivors' new communicator */
 	int destroyed;		      /* status of the first communicator's destruction */
 	int messages;		      /* to the log callback */
+	bool left_nccl;		      /* one of them: rescues go over sockets from now on */
 	char message[600];	      /* the last one of level error */
 	char complaint[600];	      /* the first expectation that did not hold; "": all held */
 	char text[4096];	      /* the scenario's own */

@@ -476,7 +476,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId c
  * a GPU that is played. */
 static void free_as_nccl(void)
 {
-	void (*free_pinned)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "cpu_gpu_free_pinned");
+	void (*free_pinned)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "cpu_gpu_wait_to_free");
 
 	if (free_pinned)
 		free_pinned();
