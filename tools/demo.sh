@@ -1,11 +1,36 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Shows belay at work, from a fresh clone on: builds it in build/, runs four ranks through verify passes on host memory
-# while one write gets lost and one rank is slow, and prints what trace-analyze makes of the recording. Everything stays in
-# build/demo/, a page with plots as well.
+# Shows belay at work, from a fresh clone on: builds it in build/, runs four ranks through verify passes on host memory (or
+# on the GPUs that are here) while one write gets lost and one rank is slow, and prints what trace-analyze makes of the
+# recording. Everything stays in build/demo/, a page with plots as well.
 #
-# usage: sh tools/demo.sh
+# usage: sh tools/demo.sh [--backend host|cuda]
 set -eu
+
+backend=host
+while [ $# -gt 0 ]; do
+	case $1 in
+	--backend=*)
+		value=${1#*=}
+		shift
+		set -- --backend "$value" "$@"
+		;;
+	--backend)
+		case ${2:-} in
+		host | cuda) backend=$2 ;;
+		*)
+			echo "demo: --backend takes host or cuda" >&2
+			exit 2
+			;;
+		esac
+		shift 2
+		;;
+	*)
+		echo "usage: sh tools/demo.sh [--backend host|cuda]" >&2
+		exit 2
+		;;
+	esac
+done
 cd "$(dirname "$0")/.."
 
 RANKS=4
@@ -120,7 +145,7 @@ run()
 {
 	say "running $RANKS ranks through $PASSES verify passes of 122 calls; every result is checked"
 	say "injected: a lost write of rank $LOST_RANK at seq $LOST_SEQ, and rank $SLOW_RANK slow in 26 calls"
-	BELAY_LOG=error timeout 60 build/belay-bench --backend host --ranks "$RANKS" --workload verify-pass --passes "$PASSES" \
+	BELAY_LOG=error timeout 60 build/belay-bench --backend "$backend" --ranks "$RANKS" --workload verify-pass --passes "$PASSES" \
 		--fault "$FAULT" --log-dir "$demo/logs" >"$demo/bench.txt" || return
 	cat "$demo/bench.txt"
 }
