@@ -17,6 +17,7 @@
 /* No belay.h will ever have a larger one: a larger size was not initialised. */
 #define CONFIG_SIZE_MAX	  4096
 #define PREFIX		  "BELAY_"
+#define SWITCH		  "BELAY_DISABLE" /* libbelay-nccl's, read before there is a communicator */
 #define TESTS_PREFIX	  "BELAY_TESTS_" /* of belay's own test suite */
 #define NAME_MAX_BYTES	  64
 #define UNKNOWN_NAMED_MAX 8
@@ -174,6 +175,8 @@ static int warn_unless_known(const char *entry, struct cause_chain *causes)
 
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 ||
 	    strncmp(entry, TESTS_PREFIX, strlen(TESTS_PREFIX)) == 0)
+		return 0;
+	if (length == strlen(SWITCH) && strncmp(entry, SWITCH, length) == 0)
 		return 0;
 	nearest = nearest_name(entry, length, &edits);
 	if (edits == 0)

@@ -494,6 +494,35 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	return ncclSuccess;
 }
 
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	GO_WRONG("CommDestroy", NULL);
+	note_aborted(NULL, comm);
+	PASS_ON(ncclCommDestroy, comm);
+	atomic_store_explicit(&comm->room->seat[comm->rank].gone, 1, memory_order_release);
+	free_as_nccl();
+	return ncclSuccess;
+}
+
+/* nccl.h declares them without a prototype. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+/* What stands between them begins at once here: nothing needs the group. */
+ncclResult_t ncclGroupStart(void)
+{
+	GO_WRONG("GroupStart", NULL);
+	PASS_ON(ncclGroupStart);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+	GO_WRONG("GroupEnd", NULL);
+	PASS_ON(ncclGroupEnd);
+	return ncclSuccess;
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
 	GO_WRONG("CommGetAsyncError", comm);

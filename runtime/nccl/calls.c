@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See calls.h. */
+#include "config.h"
+
+#include "runtime/nccl/calls.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "runtime/nccl/last_error.h"
+
+/* Between two tries while another stream is at work. */
+#define TURN_PAUSE_NS 20000
+/* Far longer than a call takes that does not fail: its own deadline is told by the communicator. */
+#define TURN_WAIT_NS UINT64_C(30000000000)
+
+/* ---- types and operations -------------------------------------------------------------------- */
+
+/* 0: belay has none. Unsigned sums and products are those of signed integers bit for bit. */
+static enum belay_dtype dtype_of(ncclDataType_t dtype, bool wraps)
+{
+	switch (dtype) {
+	case ncclInt8:
+		return BELAY_I8;
+	case ncclUint8:
+		return BELAY_U8;
+	case ncclInt32:
+		return BELAY_I32;
+	case ncclUint32:
+		return wraps ? BELAY_I32 : 0;
+	case ncclInt64:
+		return BELAY_I64;
+	case ncclUint64:
+		return wraps ? BELAY_I64 : 0;
+	case ncclFloat16:
+		return BELAY_F16;
+	case ncclFloat32:
+		return BELAY_F32;
+	case ncclFloat64:
+		return BELAY_F64;
+	case ncclBfloat16:
+		return BELAY_BF16;
+	default:
+		return 0;
+	}
+}
+
+/* 0: belay has none: averages, and operations that the program has made. */
+static enum belay_op op_of(ncclRedOp_t op)
+{
+	switch (op) {
+	case ncclSum:
+		return BELAY_SUM;
+	case ncclProd:
+		return BELAY_PROD;
+	case ncclMax:
+		return BELAY_MAX;
+	case ncclMin:
+		return BELAY_MIN;
+	default:
+		return 0;
+	}
+}
+
+bool calls_translate(ncclDataType_t dtype, ncclRedOp_t op, struct group_call *call)
+{
+	call->op = op_of(op);
+	call->dtype = dtype_of(dtype, op == ncclSum || op == ncclProd);
+	return call->op && call->dtype;
+}
+
+/* ---- enqueueing ------------------------------------------------------------------------------ */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail on Linux */
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int allreduce(const struct group_call *call)
+{
+	return belay_allreduce(call->send, call->recv, call->count, call->dtype, call->op,
+			       call->twin->belay, call->stream);
+}
+
+static int allreduce_in_turn(const struct group_call *call)
+{
+	int status = allreduce(call);
+	uint64_t until = status == BELAY_E_BUSY ? now_ns() + TURN_WAIT_NS : 0;
+
+	while (status == BELAY_E_BUSY && now_ns() < until) {
+		(void)nanosleep(&(struct timespec){.tv_nsec = TURN_PAUSE_NS}, NULL);
+		status = allreduce(call);
+	}
+	return status;
+}
+
+static ncclResult_t result_of(int status)
+{
+	switch (belay_status_class(status)) {
+	case BELAY_CLASS_DONE:
+		return ncclSuccess;
+	case BELAY_CLASS_CALLER:
+		return status == BELAY_E_ARGUMENT ? ncclInvalidArgument : ncclInvalidUsage;
+	case BELAY_CLASS_LOCAL:
+		return ncclSystemError;
+	default:
+		return ncclRemoteError;
+	}
+}
+
+/* The newest cause is the last line. */
+static void tell(const struct group_call *call, int status)
+{
+	char causes[LAST_ERROR_BYTES - 512] = "";
+
+	if (belay_comm_causes(call->twin->belay, causes, sizeof(causes), NULL))
+		causes[0] = '\0';
+	last_error_set("belay: communicator %.8s: ncclAllReduce: %s: %s\n%s",
+		       belay_comm_id(call->twin->belay), belay_status_name(status),
+		       belay_status_text(status), causes);
+}
+
+ncclResult_t calls_enqueue(const struct group_call *call)
+{
+	int status = allreduce_in_turn(call);
+	ncclResult_t verdict;
+
+	if (status == 0)
+		return ncclSuccess;
+	verdict = belay_status_class(status) == BELAY_CLASS_VERDICT ? twin_verdict(call->twin)
+								    : ncclSuccess;
+	if (verdict != ncclSuccess)
+		return verdict;
+	tell(call, status);
+	return result_of(status);
+}

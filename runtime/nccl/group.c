@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See group.h. */
+#include "config.h"
+
+#include "runtime/nccl/group.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/nccl/calls.h"
+
+struct made {
+	const ncclComm_t *comms;
+	int ncomms;
+};
+
+static _Thread_local struct {
+	unsigned depth;
+	struct made *made;
+	struct group_call *calls;
+	size_t nmade, ncalls;
+} group;
+
+void group_start(void)
+{
+	group.depth++;
+}
+
+bool group_is_open(void)
+{
+	return group.depth != 0;
+}
+
+/* Room for one more than `length` in an array that grows by doubling. NULL: out of memory. */
+static void *grow(void *array, size_t length, size_t bytes)
+{
+	if (length & (length - 1))
+		return array;
+	return realloc(array, (length ? 2 * length : 1) * bytes);
+}
+
+bool group_add_comms(const ncclComm_t *comms, int ncomms)
+{
+	struct made *made = grow(group.made, group.nmade, sizeof(*made));
+
+	if (!made)
+		return false;
+	group.made = made;
+	group.made[group.nmade++] = (struct made){comms, ncomms};
+	return true;
+}
+
+bool group_add_call(const struct group_call *call)
+{
+	struct group_call *calls = grow(group.calls, group.ncalls, sizeof(*calls));
+
+	if (!calls)
+		return false;
+	group.calls = calls;
+	group.calls[group.ncalls] = *call;
+	group.calls[group.ncalls].place = group.ncalls;
+	group.ncalls++;
+	return true;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void expect_all(void)
+{
+	for (size_t i = 0; i < group.nmade; i++)
+		for (int k = 0; k < group.made[i].ncomms; k++)
+			if (group.made[i].comms[k])
+				(void)twin_expect(group.made[i].comms[k]);
+}
+
+/* Those of blocking communicators are ready. All at once: their ranks may be of this thread. */
+static void create_all(void)
+{
+	size_t n = 0;
+	ncclComm_t *comms;
+
+	for (size_t i = 0; i < group.nmade; i++)
+		n += (size_t)group.made[i].ncomms;
+	comms = calloc(n, sizeof(*comms));
+	if (!comms)
+		return;
+	n = 0;
+	for (size_t i = 0; i < group.nmade; i++)
+		for (int k = 0; k < group.made[i].ncomms; k++)
+			if (group.made[i].comms[k])
+				comms[n++] = group.made[i].comms[k];
+	twin_create(comms, (int)n);
+	free(comms);
+}
+
+/* By id, which is the same on all ranks; those of one communicator as they were asked for. */
+static int compare_calls(const void *a, const void *b)
+{
+	const struct group_call *x = a, *y = b;
+	int order = strcmp(belay_comm_id(x->twin->belay), belay_comm_id(y->twin->belay));
+
+	if (order)
+		return order;
+	return x->place < y->place ? -1 : 1;
+}
+
+static ncclResult_t enqueue_all(void)
+{
+	ncclResult_t result = ncclSuccess;
+
+	for (size_t i = 0; i < group.ncalls; i++) {
+		ncclResult_t one = calls_enqueue(&group.calls[i]);
+
+		if (result == ncclSuccess)
+			result = one;
+	}
+	return result;
+}
+
+static void forget(void)
+{
+	for (size_t i = 0; i < group.ncalls; i++)
+		twin_put(group.calls[i].twin);
+	free(group.calls);
+	free(group.made);
+	memset(&group, 0, sizeof(group));
+}
+
+ncclResult_t group_end(ncclResult_t result)
+{
+	if (group.depth == 0 || --group.depth > 0)
+		return result;
+	if (group.nmade && (result == ncclSuccess || result == ncclInProgress))
+		expect_all();
+	if (group.nmade && result == ncclSuccess)
+		create_all();
+	if (group.ncalls && (result == ncclSuccess || result == ncclInProgress)) {
+		ncclResult_t calls;
+
+		qsort(group.calls, group.ncalls, sizeof(group.calls[0]), compare_calls);
+		calls = enqueue_all();
+		result = calls == ncclSuccess ? result : calls;
+	}
+	forget();
+	return result;
+}

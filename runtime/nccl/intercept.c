@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libbelay-nccl: the functions of NCCL that belay does something about. All others go to the real
+ * one as they are (forward.c). Loaded before or in place of NCCL, by LD_PRELOAD or by a program
+ * that is told which file to load; see docs/serving.md.
+ *
+ * The life of an allreduce:
+ *
+ *   ncclAllReduce()
+ *     stands_between()        BELAY_DISABLE, or NCCL itself is calling: straight to the real one
+ *     twin_get()              belay's communicator beside this one; none: the real one
+ *     calls_translate()       a type or operation that belay has not: the real one
+ *     group_add_call()        in a group: at its end
+ *     calls_enqueue()         belay_allreduce() on the program's stream
+ *
+ * Twins are made when NCCL's communicator is ready: by the call that made it, by the end of its
+ * group, or, if it is not blocking, when the program asks whether it is (ncclCommGetAsyncError).
+ */
+#include "config.h"
+
+#include <nccl.h>
+
+#include "runtime/nccl/calls.h"
+#include "runtime/nccl/group.h"
+#include "runtime/nccl/last_error.h"
+#include "runtime/nccl/real_nccl.h"
+#include "runtime/nccl/twin.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- the real one ---------------------------------------------------------------------------- */
+
+/* How deep this thread is in calls of the real NCCL. Its functions call each other by name, which
+ * leads here. */
+static _Thread_local unsigned inside;
+
+static void enter(void)
+{
+	inside++;
+}
+
+static ncclResult_t leave(ncclResult_t result)
+{
+	inside--;
+	if (result != ncclSuccess && result != ncclInProgress)
+		last_error_is_nccls();
+	return result;
+}
+
+static ncclResult_t lacks(const char *function)
+{
+	const char *why = real_nccl()->why;
+
+	last_error_set("libbelay-nccl: %s: %s", function,
+		       why[0] ? why : "the NCCL in use has no such function");
+	return ncclSystemError;
+}
+
+/* The result of the real ncclX. */
+#define REAL(X, ...)                                                                               \
+	(real_nccl()->X ? (enter(), leave(real_nccl()->X(__VA_ARGS__))) : lacks("nccl" #X))
+
+static bool stands_between(void)
+{
+	return !real_nccl_alone() && inside == 0;
+}
+
+/* ---- communicators --------------------------------------------------------------------------- */
+
+/* The real NCCL has made communicators, or will have by the end of the group. */
+static ncclResult_t made(const ncclComm_t *comms, int ncomms, ncclResult_t result)
+{
+	if (result != ncclSuccess && result != ncclInProgress)
+		return result;
+	if (group_is_open()) {
+		(void)group_add_comms(comms, ncomms); /* without memory: NCCL's alone */
+		return result;
+	}
+	for (int i = 0; i < ncomms; i++)
+		if (comms[i])
+			(void)twin_expect(comms[i]); /* likewise */
+	if (result == ncclSuccess)
+		twin_create(comms, ncomms);
+	return result;
+}
+
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
+{
+	if (!stands_between())
+		return REAL(CommInitRank, comm, nranks, commId, rank);
+	return made(comm, 1, REAL(CommInitRank, comm, nranks, commId, rank));
+}
+
+EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId,
+					   int rank, ncclConfig_t *config)
+{
+	if (!stands_between())
+		return REAL(CommInitRankConfig, comm, nranks, commId, rank, config);
+	return made(comm, 1, REAL(CommInitRankConfig, comm, nranks, commId, rank, config));
+}
+
+EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
+{
+	if (!stands_between())
+		return REAL(CommInitAll, comm, ndev, devlist);
+	return made(comm, ndev, REAL(CommInitAll, comm, ndev, devlist));
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 4)
+EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+					     ncclUniqueId *commIds, ncclConfig_t *config)
+{
+	if (!stands_between())
+		return REAL(CommInitRankScalable, newcomm, nranks, myrank, nId, commIds, config);
+	return made(newcomm, 1,
+		    REAL(CommInitRankScalable, newcomm, nranks, myrank, nId, commIds, config));
+}
+#endif
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1)
+EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+				  ncclConfig_t *config)
+{
+	if (!stands_between())
+		return REAL(CommSplit, comm, color, key, newcomm, config);
+	return made(newcomm, 1, REAL(CommSplit, comm, color, key, newcomm, config));
+}
+#endif
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 3)
+EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+				   ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
+{
+	if (!stands_between())
+		return REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
+			    shrinkFlags);
+	/* NCCL ends what is under way on the old one, for ranks that do not come any more. */
+	if (shrinkFlags & NCCL_SHRINK_ABORT)
+		twin_abort(comm);
+	return made(newcomm, 1,
+		    REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
+			 shrinkFlags));
+}
+#endif
+
+EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+	return REAL(CommFinalize, comm);
+}
+
+EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	if (stands_between())
+		twin_end(comm);
+	return REAL(CommDestroy, comm);
+}
+
+EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	if (stands_between()) {
+		twin_abort(comm);
+		twin_end(comm);
+	}
+	return REAL(CommAbort, comm);
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
+{
+	if (stands_between())
+		twin_abort(comm);
+	return REAL(CommRevoke, comm, revokeFlags);
+}
+#endif
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+	ncclResult_t result = REAL(CommGetAsyncError, comm, asyncError);
+	struct twin *twin;
+
+	if (!stands_between() || result != ncclSuccess || *asyncError != ncclSuccess)
+		return result;
+	twin = twin_get(comm);
+	if (!twin)
+		return result;
+	*asyncError = twin_poll(twin) ? twin_verdict(twin) : ncclInProgress;
+	twin_put(twin);
+	return result;
+}
+
+EXPORT const char *ncclGetLastError(ncclComm_t comm)
+{
+	const char *ours = stands_between() ? last_error_get() : NULL;
+	const char *text;
+
+	if (ours)
+		return ours;
+	if (!real_nccl()->GetLastError)
+		return real_nccl()->why;
+	enter();
+	text = real_nccl()->GetLastError(comm);
+	inside--;
+	return text;
+}
+
+EXPORT const char *ncclGetErrorString(ncclResult_t result)
+{
+	return real_nccl()->GetErrorString ? real_nccl()->GetErrorString(result)
+					   : "libbelay-nccl found no NCCL";
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* nccl.h declares them without a prototype. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+EXPORT ncclResult_t ncclGroupStart(void)
+{
+	ncclResult_t result = REAL(GroupStart);
+
+	if (stands_between() && result == ncclSuccess)
+		group_start();
+	return result;
+}
+
+EXPORT ncclResult_t ncclGroupEnd(void)
+{
+	ncclResult_t result = REAL(GroupEnd);
+
+	return stands_between() ? group_end(result) : result;
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 3)
+/* Ends the group without doing any of it. */
+EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
+{
+	ncclResult_t result = REAL(GroupSimulateEnd, simInfo);
+
+	if (stands_between())
+		(void)group_end(ncclInvalidUsage);
+	return result;
+}
+#endif
+
+/* ---- allreduce ------------------------------------------------------------------------------- */
+
+/* Belay's: enqueues it, or leaves it to the group's end. Takes over the hold of the twin. */
+static ncclResult_t belays(const struct group_call *call)
+{
+	ncclResult_t result;
+
+	if (group_is_open() && group_add_call(call))
+		return ncclSuccess;
+	result = group_is_open() ? ncclSystemError : calls_enqueue(call);
+	twin_put(call->twin);
+	return result;
+}
+
+EXPORT ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+				  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+				  cudaStream_t stream)
+{
+	struct group_call call = {
+		.send = sendbuff, .recv = recvbuff, .count = count, .stream = stream};
+
+	if (stands_between())
+		call.twin = twin_get(comm);
+	if (!call.twin)
+		return REAL(AllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
+	/* Acquire: `belay` is there. */
+	if (atomic_load_explicit(&call.twin->state, memory_order_acquire) == TWIN_READY &&
+	    calls_translate(datatype, op, &call))
+		return belays(&call);
+	twin_put(call.twin);
+	return REAL(AllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Twins: belay's communicator beside one of NCCL's, of the same ranks on the same device. All ranks
+ * make the twin at the same place, when NCCL's communicator is ready; either all have it, or none.
+ *
+ *              expect           create or poll          created
+ *   (unknown) --------> EXPECTED --------------> CREATING -------> READY
+ *                          |                        |     refused
+ *                          |  no peers              +------------> NONE
+ *                          +-------------------------------------> NONE
+ *
+ *   From       Event                                                    To        [function]
+ *   unknown    NCCL gave a handle                                       EXPECTED  [twin_expect]
+ *   EXPECTED   NCCL's communicator is ready                             CREATING  [twin_create,
+ *                                                                                  twin_poll]
+ *   CREATING   belay_comm_create_from_nccl() returned                   READY, NONE
+ *   any        the program destroys or aborts NCCL's communicator       unknown   [twin_end]
+ *
+ * NONE  belay does not serve it: it is on one rank or several hosts, or belay has no path for it
+ */
+#ifndef BELAY_RUNTIME_NCCL_TWIN_H
+#define BELAY_RUNTIME_NCCL_TWIN_H
+
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "runtime/belay.h"
+
+enum twin_state { TWIN_EXPECTED, TWIN_CREATING, TWIN_READY, TWIN_NONE };
+
+struct twin {
+	ncclComm_t nccl;
+	_Atomic int state;	  /* release: what led to it; READY: `belay` is there */
+	struct belay_comm *belay; /* owned; constant while READY */
+	int nranks;
+	/* twin.c's. */
+	unsigned holders; /* under its lock: the table and whoever has it from twin_get() */
+	bool ended;	  /* likewise: not in the table any more */
+	struct twin *next;
+};
+
+/* NCCL has made `comm`, which need not be ready. False: out of memory; it stays NCCL's alone. */
+bool twin_expect(ncclComm_t comm);
+/* NCCL's communicators are ready: makes their twins, each on a thread of its own if there are
+ * several. Collective; blocks, see belay_comm_create_from_nccl(). Those that are not EXPECTED are
+ * left out. */
+void twin_create(const ncclComm_t *comms, int ncomms);
+/* NCCL says that `twin->nccl` is ready: begins to make the twin on a thread, the first time. True
+ * once that is over. Does not block. */
+bool twin_poll(struct twin *twin);
+
+/* For one call on a communicator: NULL: it has no twin. Then twin_put(). Any thread. */
+struct twin *twin_get(ncclComm_t comm);
+void twin_put(struct twin *twin);
+/* How many there are that are READY; for those who look at all, each by twin_at(), which is as
+ * twin_get() and NULL beyond the last. */
+struct twin *twin_at(unsigned index);
+
+/* The verdict that stands, as NCCL's result with the text in last_error.h; ncclSuccess: none. */
+ncclResult_t twin_verdict(const struct twin *twin);
+
+/* Has calls that wait return: an abort for all ranks, unless this rank has none under way. */
+void twin_abort(ncclComm_t comm);
+/* The program is about to destroy `comm`: waits for threads that are in a call, then destroys the
+ * twin. Blocks up to BELAY_DESTROY_MS, or BELAY_START_MS if it is still being made. */
+void twin_end(ncclComm_t comm);
+
+#endif /* BELAY_RUNTIME_NCCL_TWIN_H */

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libbelay-nccl under a program that knows NCCL only: its functions are linked before those of a
+ * stub NCCL (tests/support/stub_nccl.c), on a GPU that is played on the CPU. What goes to belay,
+ * what to NCCL, and what the program is told when a rank is gone.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <limits.h>
+#include <nccl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/nccl/twin.h"
+#include "tests/support/cpu_gpu.h"
+#include "tests/support/rank_calls.h"
+
+#define NRANKS 2
+#define COUNT  9000
+
+struct client {
+	struct rank_seat *seat;
+	ncclComm_t comm;
+	cudaStream_t stream;
+	float *send, *recv;
+	unsigned made;
+	int meetings;
+};
+
+/* ---- a program ------------------------------------------------------------------------------- */
+
+static void set_environment(void)
+{
+	static char path[PATH_MAX];
+	const char *build = getenv("top_builddir");
+
+	snprintf(path, sizeof(path), "%s/tests/support/.libs/libtest-nccl-stub.so",
+		 build ? build : ".");
+	setenv("BELAY_NCCL_LIBRARY", path, 1);
+	setenv("BELAY_SYMM_MAX", "64K", 1);
+	setenv("BELAY_PATHS", "symm,ring", 1);
+	setenv("BELAY_LOG", "error", 1);
+	setenv("BELAY_START_MS", "10000", 1);
+	setenv("BELAY_DESTROY_MS", "500", 1);
+}
+
+static void open_client(struct client *client, struct rank_seat *seat)
+{
+	*client = (struct client){.seat = seat};
+	set_environment();
+	cpu_gpu_set_current(0);
+	client->stream = cpu_gpu_stream_create();
+	client->send = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, COUNT * sizeof(float));
+	client->recv = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, COUNT * sizeof(float));
+}
+
+static void close_client(struct client *client)
+{
+	RANK_EXPECT_STATUS(client->seat, cpu_gpu_stream_sync(client->stream), 0);
+	cpu_gpu_memory_free(client->send);
+	cpu_gpu_memory_free(client->recv);
+	cpu_gpu_stream_free(client->stream);
+	cpu_gpu_end_default_stream();
+}
+
+/* An id of the stub's is two words long; three of the shared words for each. */
+static ncclUniqueId share_id(struct client *client)
+{
+	struct rank_seat *seat = client->seat;
+	int first = 3 * client->meetings++;
+	ncclUniqueId id = {{0}};
+	uint64_t words[2];
+
+	if (seat->rank == 0) {
+		RANK_EXPECT_STATUS(seat, (int)ncclGetUniqueId(&id), 0);
+		memcpy(words, id.internal, sizeof(words));
+		for (int i = 0; i < 2; i++)
+			atomic_store_explicit(&seat->words[first + i], words[i],
+					      memory_order_release);
+		rank_announce(seat, first + 2);
+	}
+	RANK_EXPECT(seat, rank_await(seat, first + 2, 1));
+	for (int i = 0; i < 2; i++)
+		words[i] = atomic_load_explicit(&seat->words[first + i], memory_order_acquire);
+	memcpy(id.internal, words, sizeof(words));
+	return id;
+}
+
+static ncclComm_t join(struct client *client)
+{
+	ncclUniqueId id = share_id(client);
+	ncclComm_t comm = NULL;
+
+	RANK_EXPECT_STATUS(
+		client->seat,
+		(int)ncclCommInitRank(&comm, client->seat->nranks, id, client->seat->rank), 0);
+	return comm;
+}
+
+static void fill(struct client *client)
+{
+	client->made++;
+	for (size_t i = 0; i < COUNT; i++) {
+		client->send[i] =
+			(float)((unsigned)client->seat->rank * 100 + client->made + i % 13);
+		client->recv[i] = -1;
+	}
+}
+
+static bool is_sum(const struct client *client)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (client->recv[i] != (float)(100 + 2 * client->made + 2 * (i % 13)))
+			return false;
+	return true;
+}
+
+static ncclResult_t all_reduce(struct client *client, ncclComm_t comm, cudaStream_t stream)
+{
+	return ncclAllReduce(client->send, client->recv, COUNT, ncclFloat32, ncclSum, comm, stream);
+}
+
+static void whole_call(struct client *client, ncclComm_t comm, cudaStream_t stream)
+{
+	fill(client);
+	RANK_EXPECT_STATUS(client->seat, (int)all_reduce(client, comm, stream), 0);
+	RANK_EXPECT_STATUS(client->seat, cpu_gpu_stream_sync(stream), 0);
+	RANK_EXPECT(client->seat, is_sum(client));
+}
+
+/* Calls that belay has finished on a communicator, once there are as many as `wanted`; -1: it has
+ * no twin. */
+static long belays_calls(ncclComm_t comm, long wanted)
+{
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+	struct twin *twin = twin_get(comm);
+	long calls = -1;
+
+	if (!twin)
+		return -1;
+	/* Records come a little later. */
+	for (int i = 0; twin->belay && i < 2000 && calls < wanted; i++) {
+		if (i)
+			usleep(1000);
+		if (belay_comm_statistics(twin->belay, &statistics) == 0)
+			calls = (long)statistics.calls;
+	}
+	twin_put(twin);
+	return calls;
+}
+
+static void run(rank_scenario scenario, const void *plan, struct rank_group *ret_group)
+{
+	rank_group_run(&(struct rank_spec){.nranks = NRANKS,
+					   .scenario = scenario,
+					   .plan = plan,
+					   .cap_ms = 25000,
+					   .gpu = true},
+		       ret_group);
+}
+
+/* ---- what goes where ------------------------------------------------------------------------- */
+
+static void reduce_all_kinds(struct rank_seat *seat)
+{
+	struct client client;
+	ncclResult_t error = ncclInternalError;
+	int device = -1;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	RANK_EXPECT(seat, belays_calls(client.comm, 0) == 0);
+	whole_call(&client, client.comm, client.stream);
+	whole_call(&client, client.comm, NULL);
+	RANK_EXPECT(seat, belays_calls(client.comm, 2) == 2);
+	/* Forwarded as they are. */
+	RANK_EXPECT_STATUS(seat, (int)ncclCommCuDevice(client.comm, &device), 0);
+	RANK_EXPECT(seat, device == 0);
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclAllGather(client.send, client.recv, 16, ncclFloat32,
+					      client.comm, client.stream),
+			   0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	RANK_EXPECT(seat, client.recv[16 * (1 - seat->rank)] != -1);
+	/* NCCL's: the stub has no average either, and says so. */
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclAllReduce(client.send, client.recv, 4, ncclFloat32, ncclAvg,
+					      client.comm, client.stream) == 0,
+			   1);
+	RANK_EXPECT(seat, belays_calls(client.comm, 2) == 2);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
+	RANK_EXPECT_STATUS(seat, (int)error, 0);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	RANK_EXPECT(seat, belays_calls(client.comm, 0) == -1);
+	close_client(&client);
+}
+
+START_TEST(an_allreduce_is_belays_where_it_can_and_all_else_nccls)
+{
+	struct rank_group group;
+
+	run(reduce_all_kinds, NULL, &group);
+}
+END_TEST
+
+static void reduce_unsigned(struct rank_seat *seat)
+{
+	struct client client;
+	uint32_t *in, *out;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	in = (uint32_t *)(void *)client.send;
+	out = (uint32_t *)(void *)client.recv;
+	in[0] = 0xc0000000u + (uint32_t)seat->rank;
+	RANK_EXPECT_STATUS(
+		seat,
+		(int)ncclAllReduce(in, out, 1, ncclUint32, ncclSum, client.comm, client.stream), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	RANK_EXPECT(seat, out[0] == 0x80000001u);
+	RANK_EXPECT(seat, belays_calls(client.comm, 1) == 1);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(unsigned_sums_wrap_as_they_do_in_nccl)
+{
+	struct rank_group group;
+
+	run(reduce_unsigned, NULL, &group);
+}
+END_TEST
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Each rank asks for the two calls in an order of its own, as NCCL lets it. */
+static void reduce_in_groups(struct rank_seat *seat)
+{
+	struct client client;
+	ncclComm_t comms[2];
+	float *second;
+
+	open_client(&client, seat);
+	comms[0] = join(&client);
+	comms[1] = join(&client);
+	second = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, sizeof(float));
+	for (int i = 0; i < 5; i++) {
+		fill(&client);
+		*second = (float)(seat->rank + i);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+		for (int k = 0; k < 2; k++) {
+			bool first = (k + seat->rank) % 2 == 0;
+
+			RANK_EXPECT_STATUS(
+				seat,
+				(int)(first ? all_reduce(&client, comms[0], client.stream)
+					    : ncclAllReduce(second, second, 1, ncclFloat32, ncclMax,
+							    comms[1], client.stream)),
+				0);
+		}
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+		RANK_EXPECT(seat, client.recv[0] == -1); /* nothing has begun */
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, is_sum(&client));
+		RANK_EXPECT(seat, *second == (float)(NRANKS - 1 + i));
+	}
+	RANK_EXPECT(seat, belays_calls(comms[0], 5) == 5);
+	RANK_EXPECT(seat, belays_calls(comms[1], 5) == 5);
+	for (int k = 0; k < 2; k++)
+		RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(comms[k]), 0);
+	cpu_gpu_memory_free(second);
+	close_client(&client);
+}
+
+START_TEST(calls_of_a_group_begin_at_its_end_in_one_order_on_all_ranks)
+{
+	struct rank_group group;
+
+	run(reduce_in_groups, NULL, &group);
+}
+END_TEST
+
+static void create_in_a_group(struct rank_seat *seat)
+{
+	struct client client;
+	ncclComm_t comms[2] = {NULL, NULL};
+	ncclUniqueId ids[2];
+
+	open_client(&client, seat);
+	for (int k = 0; k < 2; k++)
+		ids[k] = share_id(&client);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+	for (int k = 0; k < 2; k++)
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclCommInitRank(&comms[k], NRANKS, ids[k], seat->rank), 0);
+	RANK_EXPECT(seat, belays_calls(comms[0], 0) == -1);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+	for (int k = 0; k < 2; k++) {
+		whole_call(&client, comms[k], client.stream);
+		RANK_EXPECT(seat, belays_calls(comms[k], 1) == 1);
+		RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(comms[k]), 0);
+	}
+	close_client(&client);
+}
+
+START_TEST(communicators_made_in_a_group_get_their_twins_at_its_end)
+{
+	struct rank_group group;
+
+	run(create_in_a_group, NULL, &group);
+}
+END_TEST
+
+static void create_without_blocking(struct rank_seat *seat)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t error = ncclInProgress;
+	struct client client;
+	ncclUniqueId id;
+
+	config.blocking = 0;
+	open_client(&client, seat);
+	id = share_id(&client);
+	RANK_EXPECT(seat, ncclCommInitRankConfig(&client.comm, NRANKS, id, seat->rank, &config) ==
+				  ncclInProgress);
+	for (int i = 0; i < 10000 && error == ncclInProgress; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
+	}
+	RANK_EXPECT_STATUS(seat, (int)error, 0);
+	whole_call(&client, client.comm, client.stream);
+	RANK_EXPECT(seat, belays_calls(client.comm, 1) == 1);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(a_communicator_that_does_not_block_is_in_progress_until_its_twin_is_there)
+{
+	struct rank_group group;
+
+	run(create_without_blocking, NULL, &group);
+}
+END_TEST
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* Calls in turn on two streams, not waited for: NCCL has streams take turns. */
+static void take_turns(struct rank_seat *seat)
+{
+	cudaStream_t streams[2];
+	struct client client;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	streams[0] = client.stream;
+	streams[1] = cpu_gpu_stream_create();
+	fill(&client);
+	for (int i = 0; i < 6; i++)
+		RANK_EXPECT_STATUS(seat, (int)all_reduce(&client, client.comm, streams[i % 2]), 0);
+	for (int i = 0; i < 2; i++)
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(streams[i]), 0);
+	RANK_EXPECT(seat, is_sum(&client));
+	RANK_EXPECT(seat, belays_calls(client.comm, 6) == 6);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	cpu_gpu_stream_free(streams[1]);
+	close_client(&client);
+}
+
+START_TEST(streams_take_turns)
+{
+	struct rank_group group;
+
+	run(take_turns, NULL, &group);
+}
+END_TEST
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static void lose_a_write(struct rank_seat *seat)
+{
+	struct client client;
+
+	setenv("BELAY_FAULT", "rank=1,seq=3,kind=drop", 1);
+	open_client(&client, seat);
+	client.comm = join(&client);
+	for (int i = 0; i < 5; i++)
+		whole_call(&client, client.comm, client.stream);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(a_lost_write_is_rescued_and_the_program_sees_nothing)
+{
+	struct rank_group group;
+
+	run(lose_a_write, NULL, &group);
+}
+END_TEST
+
+/* What the survivor is told: by the next call, by NCCL's question for errors, in words. */
+static void expect_peer_lost(struct client *client)
+{
+	ncclResult_t error = ncclSuccess;
+	ncclResult_t result = ncclSuccess;
+
+	for (int i = 0; i < 5000 && result == ncclSuccess; i++) {
+		result = all_reduce(client, client->comm, client->stream);
+		(void)cpu_gpu_stream_sync(client->stream);
+		usleep(1000);
+	}
+	RANK_EXPECT_STATUS(client->seat, (int)result, (int)ncclRemoteError);
+	snprintf(client->seat->report->text, sizeof(client->seat->report->text), "%s",
+		 ncclGetLastError(NULL));
+	RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(client->comm, &error), 0);
+	RANK_EXPECT(client->seat, error == ncclRemoteError);
+}
+
+static void lose_a_rank(struct rank_seat *seat)
+{
+	struct client client;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	whole_call(&client, client.comm, client.stream);
+	if (seat->rank == 1)
+		(void)raise(SIGKILL);
+	fill(&client);
+	expect_peer_lost(&client);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(a_killed_rank_is_an_error_that_names_rank_seq_and_cause)
+{
+	struct rank_group group;
+	const char *text;
+
+	run(lose_a_rank, NULL, &group);
+	text = group.report[0].text;
+	ck_assert_msg(strstr(text, "rank 1") != NULL, "%s", text);
+	ck_assert_msg(strstr(text, "seq 2") != NULL, "%s", text);
+	ck_assert_msg(strstr(text, "killed") != NULL || strstr(text, "gone") != NULL ||
+			      strstr(text, "died") != NULL,
+		      "%s", text);
+}
+END_TEST
+
+static void abort_a_call(struct rank_seat *seat)
+{
+	struct client client;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	whole_call(&client, client.comm, client.stream);
+	if (seat->rank == 0) {
+		fill(&client);
+		RANK_EXPECT_STATUS(seat, (int)all_reduce(&client, client.comm, client.stream), 0);
+		rank_announce(seat, 15);
+		/* The other never makes the call: only the abort ends it. */
+		RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	} else {
+		RANK_EXPECT(seat, rank_await(seat, 15, 1));
+		RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	}
+	close_client(&client);
+}
+
+START_TEST(an_abort_ends_a_call_that_no_peer_makes)
+{
+	struct rank_group group;
+
+	run(abort_a_call, NULL, &group);
+}
+END_TEST
+
+/* ---- switched off, and without NCCL ---------------------------------------------------------- */
+
+static void be_disabled(struct rank_seat *seat)
+{
+	struct client client;
+
+	setenv("BELAY_DISABLE", "1", 1);
+	open_client(&client, seat);
+	client.comm = join(&client);
+	whole_call(&client, client.comm, client.stream);
+	RANK_EXPECT(seat, belays_calls(client.comm, 0) == -1);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(switched_off_it_is_nccl_alone)
+{
+	struct rank_group group;
+
+	run(be_disabled, NULL, &group);
+}
+END_TEST
+
+static void have_no_nccl(struct rank_seat *seat)
+{
+	ncclComm_t comm = NULL;
+	int version;
+
+	setenv("BELAY_NCCL_LIBRARY", "/nonexistent/libnccl.so.2", 1);
+	RANK_EXPECT(seat, ncclGetVersion(&version) != ncclSuccess);
+	RANK_EXPECT(seat, ncclCommAbort(comm) == ncclSystemError);
+	snprintf(seat->report->text, sizeof(seat->report->text), "%s", ncclGetLastError(NULL));
+}
+
+START_TEST(without_nccl_every_function_says_so)
+{
+	struct rank_group group;
+
+	run(have_no_nccl, NULL, &group);
+	ck_assert_msg(strstr(group.report[0].text, "ncclCommAbort: ") != NULL, "%s",
+		      group.report[0].text);
+	ck_assert_msg(strstr(group.report[0].text, "/nonexistent/libnccl.so.2") != NULL, "%s",
+		      group.report[0].text);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *suite = suite_create("nccl_client");
+	TCase *tests = tcase_create("nccl_client");
+
+	tcase_set_timeout(tests, 40);
+	tcase_add_test(tests, an_allreduce_is_belays_where_it_can_and_all_else_nccls);
+	tcase_add_test(tests, unsigned_sums_wrap_as_they_do_in_nccl);
+	tcase_add_test(tests, calls_of_a_group_begin_at_its_end_in_one_order_on_all_ranks);
+	tcase_add_test(tests, communicators_made_in_a_group_get_their_twins_at_its_end);
+	tcase_add_test(tests,
+		       a_communicator_that_does_not_block_is_in_progress_until_its_twin_is_there);
+	tcase_add_test(tests, streams_take_turns);
+	tcase_add_test(tests, a_lost_write_is_rescued_and_the_program_sees_nothing);
+	tcase_add_test(tests, a_killed_rank_is_an_error_that_names_rank_seq_and_cause);
+	tcase_add_test(tests, an_abort_ends_a_call_that_no_peer_makes);
+	tcase_add_test(tests, switched_off_it_is_nccl_alone);
+	tcase_add_test(tests, without_nccl_every_function_says_so);
+	suite_add_tcase(suite, tests);
+	return suite;
+}
+
+#include "tests/unit/check_main.h"
