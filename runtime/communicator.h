@@ -151,6 +151,13 @@ static inline uint64_t comm_others(const struct belay_comm *comm)
 	return ranks_below(comm->nranks) & ~rank_bit(comm->rank);
 }
 
+/* The line of a rank that a shared word names. Should a peer have gone mad and name a rank that
+ * there is not, it is the own line: no word leads out of the segment. */
+static inline struct control_rank *comm_named_rank(const struct belay_comm *comm, unsigned rank)
+{
+	return rank < comm->nranks ? &comm->control.rank[rank] : comm->own;
+}
+
 /* True when the verdict word says DECIDED. */
 static inline bool comm_decided(const struct belay_comm *comm)
 {

@@ -50,6 +50,14 @@ static int known(const struct belay_process *process, const struct control_segme
 	return 0;
 }
 
+/* A file that its owner could cut under the mapping would end this process by SIGBUS. */
+static int is_sealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK;
+}
+
 /* Maps a segment and takes it in. What is none, or is of another version, is passed over. */
 static void take(struct belay_process *process, int fd)
 {
@@ -58,7 +66,7 @@ static void take(struct belay_process *process, int fd)
 	void *memory;
 	size_t bytes;
 
-	if (process->count == COMMS_MAX || fstat(fd, &file) || file.st_size <= 0)
+	if (process->count == COMMS_MAX || fstat(fd, &file) || file.st_size <= 0 || !is_sealed(fd))
 		return;
 	bytes = (size_t)file.st_size;
 	memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
@@ -79,7 +87,8 @@ static void take_all(struct belay_process *process, DIR *folder)
 
 		if (!is_segment(dirfd(folder), entry->d_name))
 			continue;
-		fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC);
+		/* Should it be a FIFO of that name, opening it must not wait. */
+		fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 		if (fd < 0)
 			continue;
 		take(process, fd);
@@ -158,7 +167,7 @@ int belay_process_comm(const struct belay_process *process, int index,
 	segment = &process->comm[index];
 	snprintf(comm.id, sizeof(comm.id), "%.*s", (int)sizeof(segment->head->comm_id) - 1,
 		 segment->head->comm_id);
-	comm.nranks = (int)segment->head->nranks;
+	comm.nranks = (int)segment->nranks;
 	comm.path = control_view_path(segment);
 	/* Relaxed: numbers to be shown, each by itself. */
 	comm.breaker = (enum belay_breaker_state)atomic_load_explicit(&segment->head->breaker_state,
@@ -176,7 +185,7 @@ int belay_process_rank(const struct belay_process *process, int index, int rank,
 {
 	if (!process || index < 0 || index >= process->count || !ret_health ||
 	    ret_health->size != sizeof(*ret_health) || rank < 0 ||
-	    (unsigned)rank >= process->comm[index].head->nranks)
+	    (unsigned)rank >= process->comm[index].nranks)
 		return BELAY_E_ARGUMENT;
 	control_view_rank(&process->comm[index], (unsigned)rank, clock_now_ns(), ret_health);
 	return 0;

@@ -20,7 +20,8 @@ static uint64_t excluded(const struct belay_comm *comm)
 {
 	const struct control_cause *cause = comm_verdict_cause(comm);
 
-	if (cause && cause->cause == BELAY_CAUSE_PEER_STUCK && cause->culprit >= 0)
+	if (cause && cause->cause == BELAY_CAUSE_PEER_STUCK && cause->culprit >= 0 &&
+	    (unsigned)cause->culprit < comm->nranks)
 		return rank_bit((unsigned)cause->culprit);
 	return 0;
 }
@@ -66,7 +67,7 @@ static int publish(struct belay_comm *comm, uint64_t mask)
 static int take(const struct belay_comm *comm, uint32_t heir, uint64_t *ret_mask,
 		struct belay_unique_id *ret_id)
 {
-	const struct control_heirs *heirs = &comm->control.rank[heir - 1].heirs;
+	const struct control_heirs *heirs = &comm_named_rank(comm, heir - 1)->heirs;
 
 	if (!(heirs->mask >> comm->rank & 1))
 		return BELAY_E_STATE;
@@ -90,7 +91,7 @@ static int ask(struct belay_comm *comm, uint64_t deadline, uint64_t *ret_mask,
 		if (heir)
 			return take(comm, heir, ret_mask, ret_id);
 		live = candidates(comm, &asked);
-		if (asked == live && (unsigned)__builtin_ctzll(live) == comm->rank)
+		if (asked == live && live && (unsigned)__builtin_ctzll(live) == comm->rank)
 			status = publish(comm, live);
 		if (status)
 			return status;

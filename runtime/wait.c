@@ -51,7 +51,7 @@ void wait_wake_sleepers(struct belay_comm *comm)
 		return;
 	sleepers = atomic_exchange_explicit(&comm->own->sleepers, 0, memory_order_acq_rel);
 	for (; sleepers; sleepers &= sleepers - 1)
-		wait_ring_bell(&comm->control.rank[__builtin_ctzll(sleepers)]);
+		wait_ring_bell(comm_named_rank(comm, (unsigned)__builtin_ctzll(sleepers)));
 }
 
 /* One stamp for all that a look has found, taken behind it: no arrival is recorded earlier than the

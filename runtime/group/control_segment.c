@@ -44,6 +44,7 @@ void control_segment_place(void *memory, uint32_t nranks, struct control_segment
 	char *base = memory;
 
 	ret_segment->head = memory;
+	ret_segment->nranks = nranks;
 	ret_segment->rank = (struct control_rank *)(void *)(base + rank_offset());
 	ret_segment->device =
 		devices(nranks) ? (struct control_device *)(void *)(base + device_offset(nranks))
@@ -87,13 +88,17 @@ void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_
 int control_segment_check(const void *memory, size_t bytes, struct control_segment *ret_segment)
 {
 	const struct control_head *head = memory;
+	uint32_t nranks;
 
 	if (bytes < sizeof(*head) || head->magic != CONTROL_MAGIC ||
-	    head->version != CONTROL_VERSION || head->nranks < 1 || head->nranks > BELAY_RANKS_MAX)
+	    head->version != CONTROL_VERSION || head->bytes != bytes)
 		return 0;
-	if (head->bytes != bytes || bytes != control_segment_bytes(head->nranks))
+	/* Relaxed: one look at a word that its owner could change between two. */
+	nranks =
+		atomic_load_explicit((const _Atomic uint32_t *)&head->nranks, memory_order_relaxed);
+	if (nranks < 1 || nranks > BELAY_RANKS_MAX || bytes != control_segment_bytes(nranks))
 		return 0;
 	/* Read only from here on; the cast is for the shared struct. */
-	control_segment_place((void *)(uintptr_t)memory, head->nranks, ret_segment);
+	control_segment_place((void *)(uintptr_t)memory, nranks, ret_segment);
 	return 1;
 }

@@ -221,7 +221,8 @@ struct control_segment {
 	struct control_head *head;
 	struct control_rank *rank;     /* nranks of them */
 	struct control_device *device; /* likewise; NULL when there are more than SYMM_RANKS_MAX */
-	size_t mapped_bytes;	       /* from the head on: what devices map; whole pages */
+	uint32_t nranks;     /* as it was found: the head's is memory of others, and may change */
+	size_t mapped_bytes; /* from the head on: what devices map; whole pages */
 	void *rings;
 	size_t bytes;
 };

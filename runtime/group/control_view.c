@@ -116,7 +116,7 @@ int control_view_verdict(const struct control_segment *segment, struct belay_ver
 	const struct control_cause *cause;
 
 	/* The range is checked for a segment of another process, which is not trusted. */
-	if (!verdict_decided(word) || proposer >= segment->head->nranks)
+	if (!verdict_decided(word) || proposer >= segment->nranks)
 		return 0;
 	cause = &segment->rank[proposer].cause;
 	ret_verdict->seq = cause->seq;

@@ -86,7 +86,7 @@ const struct control_cause *comm_verdict_cause(const struct belay_comm *comm)
 
 	if (!verdict_decided(word))
 		return NULL;
-	return &comm->control.rank[verdict_proposer(word)].cause;
+	return &comm_named_rank(comm, verdict_proposer(word))->cause;
 }
 
 int comm_cause_status(enum belay_cause cause)
@@ -112,8 +112,9 @@ void comm_note_verdict(struct belay_comm *comm, const struct control_cause *caus
 	 * status finds it. */
 	pthread_mutex_lock(&comm->note_lock);
 	if (!comm->verdict_noted)
-		cause_add(comm->causes, NULL, 0, cause->culprit, cause->seq, "verdict %s: %s",
-			  belay_cause_name((enum belay_cause)cause->cause), cause->text);
+		cause_add(comm->causes, NULL, 0, cause->culprit, cause->seq, "verdict %s: %.*s",
+			  belay_cause_name((enum belay_cause)cause->cause), CONTROL_TEXT_BYTES,
+			  cause->text);
 	comm->verdict_noted = true;
 	pthread_mutex_unlock(&comm->note_lock);
 }

@@ -216,7 +216,7 @@ static int lost_rank(const struct rescue *rescue)
 {
 	uint64_t parity = (rescue->turn + rescue_attempt(rescue->word)) & 1;
 	const struct control_rank *beginner =
-		&rescue->comm->control.rank[rescue_rank(rescue->word)];
+		comm_named_rank(rescue->comm, rescue_rank(rescue->word));
 
 	/* Relaxed: stored before the CAS of the word that was read with acquire. */
 	return atomic_load_explicit(&beginner->rescue_lost[parity], memory_order_relaxed);
@@ -357,8 +357,9 @@ static uint64_t gather_word(const struct belay_comm *comm, uint64_t word)
 	uint64_t parity = (rescue_turn(word) + rescue_attempt(word)) & 1;
 
 	/* Acquire: written before the word was swapped in, which has been read already. */
-	return atomic_load_explicit(&comm->control.rank[rescue_rank(word)].rescue_gather[parity],
-				    memory_order_acquire);
+	return atomic_load_explicit(
+		&comm_named_rank(comm, rescue_rank(word))->rescue_gather[parity],
+		memory_order_acquire);
 }
 
 bool rescue_is_broken(const struct belay_comm *comm, uint64_t word)
@@ -822,6 +823,15 @@ static void finish(struct rescue *rescue, bool output)
 	wait_ring_bell(comm->own);
 }
 
+/* Whether what the segment says of the turn is what the calling thread said: its words are memory
+ * of peers too, and only the calling thread's own may choose how much of its output is written.
+ * Kernels' descriptions prove themselves, see is_settled(). */
+static bool fits_output(const struct rescue *rescue, const struct stuck_turn *stuck)
+{
+	return rescue->comm->device || (rescue->dtype == stuck->dtype && rescue->op == stuck->op &&
+					rescue->total == stuck->count * rescue->element_bytes);
+}
+
 /* The chunk is complete and passed on: write it, and go to the next or finish. True when
  * something moved. */
 static bool end_chunk(struct rescue *rescue)
@@ -835,6 +845,10 @@ static bool end_chunk(struct rescue *rescue)
 	if (held == GO_ON_WITH_OUTPUT) {
 		if (!pushes_are_over(rescue, &stuck))
 			return false;
+		if (!fits_output(rescue, &stuck)) {
+			complain(rescue);
+			return false;
+		}
 		if (reduce_chunk(rescue, &stuck)) {
 			rescue_cancel(rescue);
 			return false;

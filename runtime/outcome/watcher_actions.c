@@ -19,7 +19,7 @@
 
 uint64_t watcher_rescue_members(const struct belay_comm *comm, uint64_t word)
 {
-	const struct control_rank *beginner = &comm->control.rank[rescue_rank(word)];
+	const struct control_rank *beginner = comm_named_rank(comm, rescue_rank(word));
 	uint64_t parity = (rescue_turn(word) + rescue_attempt(word)) & 1;
 
 	/* Acquire: written before the word was swapped in, which has been read already. */
@@ -289,7 +289,8 @@ static void salvage(struct watcher *w, unsigned dead_rank)
 	uint64_t dead = atomic_load_explicit(&w->comm->control.head->dead, memory_order_acquire);
 	uint64_t live = ~dead;
 
-	if ((unsigned)__builtin_ctzll(live) != w->comm->rank || w->salvaged & rank_bit(dead_rank))
+	if (!live || (unsigned)__builtin_ctzll(live) != w->comm->rank ||
+	    w->salvaged & rank_bit(dead_rank))
 		return;
 	w->salvaged |= rank_bit(dead_rank);
 	trace_salvage(w->comm->trace, dead_rank);
@@ -385,6 +386,8 @@ void watcher_meet_verdict(struct watcher *w)
 		device_records_fail(comm, cause->turn,
 				    comm_cause_status((enum belay_cause)cause->cause));
 	comm_note_verdict(comm, cause);
-	cause_message(comm->causes, BELAY_LOG_ERROR, "verdict", "communicator %.8s: verdict %s: %s",
-		      comm->id, belay_cause_name((enum belay_cause)cause->cause), cause->text);
+	cause_message(comm->causes, BELAY_LOG_ERROR, "verdict",
+		      "communicator %.8s: verdict %s: %.*s", comm->id,
+		      belay_cause_name((enum belay_cause)cause->cause), CONTROL_TEXT_BYTES,
+		      cause->text);
 }

@@ -107,6 +107,29 @@ static inline struct turn *turn_of(struct wait *wait)
 	return ((struct turn_wait *)(void *)wait)->turn;
 }
 
+/*
+ * Where a rank's buffers lie. An offset that leads out of its region buffers counts as none: a
+ * header is memory of a peer, and what it says must not choose what is overwritten here. All ranks
+ * read the same header, the owner too, so they agree (S1), and the slots serve instead.
+ */
+static uint64_t sound_offset(const struct belay_comm *comm, const struct turn *t, uint64_t offset)
+{
+	const struct region_layout *layout = &comm->region.layout;
+
+	return offset >= layout->buffers_offset && offset % LINE == 0 &&
+			       t->bytes <= layout->buffers_bytes &&
+			       offset - layout->buffers_offset <= layout->buffers_bytes - t->bytes
+		       ? offset
+		       : REGION_NO_OFFSET;
+}
+
+static inline void note_offsets(const struct belay_comm *comm, struct turn *t, unsigned rank,
+				const struct region_header *header)
+{
+	t->in_offset[rank] = sound_offset(comm, t, header->in_offset);
+	t->out_offset[rank] = sound_offset(comm, t, header->out_offset);
+}
+
 static bool input_arrived(struct belay_comm *comm, struct wait *wait, unsigned rank)
 {
 	struct turn *t = turn_of(wait);
@@ -118,8 +141,7 @@ static bool input_arrived(struct belay_comm *comm, struct wait *wait, unsigned r
 		return false;
 	if ((uint32_t)word != t->call->signature)
 		t->mismatched |= rank_bit(rank);
-	t->in_offset[rank] = header->in_offset;
-	t->out_offset[rank] = header->out_offset;
+	note_offsets(comm, t, rank, header);
 	return true;
 }
 
@@ -383,8 +405,7 @@ static int carry_out_turn(struct belay_comm *comm, struct turn *t)
 	stage(comm, t);
 	push(comm, t);
 	own = &region_head(&comm->region, comm->rank)->inputs[t->turn & 1];
-	t->in_offset[comm->rank] = own->in_offset;
-	t->out_offset[comm->rank] = own->out_offset;
+	note_offsets(comm, t, comm->rank, own);
 	if (faults_armed(&comm->faults))
 		fault_act(&comm->faults, (int)comm->rank, t->call->seq, FAULT_AT_WAIT);
 	status = wait_for_inputs(comm, t);
