@@ -10,10 +10,24 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 [ -f config.h ] || { echo "fuzz.sh: run it in a build folder" >&2; exit 2; }
 
 trace="trace/call_columns.c trace/call_log_format.c trace/call_log_reader.c trace/column_decoder.c"
+# runtime_parts: the whole library, as it is built for host memory alone.
+runtime_parts()
+{
+	cd "$source"
+	find runtime kernels trace -name '*.c' ! -name tracepoints.c ! -name 'gpu_[cdm]*' ! -name nccl_jobs.c \
+		! -name nccl_library.c ! -name nccl_worker.c ! -name create_from_nccl.c
+}
+
+causes="runtime/cause.c runtime/clock.c runtime/names.c runtime/number_text.c runtime/status.c"
+settings="runtime/settings.c runtime/settings_parse.c"
+leaks=1
 case $target in
 call_columns | call_log_reader) parts=$trace ;;
 ctf_check) parts="tools/analyze/containers.c tools/analyze/ctf_check.c" ;;
-handshake) parts="runtime/cause.c runtime/clock.c runtime/group/handshake.c runtime/names.c runtime/number_text.c runtime/settings.c runtime/settings_parse.c runtime/status.c" ;;
+fault_specs) parts="$causes runtime/fault_injection.c" ;;
+handshake) parts="$causes $settings runtime/group/handshake.c" ;;
+peers) parts=$(runtime_parts) leaks=0 ;;
+settings) parts="$causes $settings runtime/tuning.c runtime/cuda/launch_shape.c runtime/group/environment_id.c" ;;
 *)
 	echo "fuzz.sh: no target '$target'" >&2
 	exit 2
@@ -25,8 +39,11 @@ objects=
 for part in $parts tests/fuzz/fuzz_$target.c; do
 	objects="$objects $source/$part"
 done
+# Without LTTng, whose provider is not for a fuzzer.
+sed '/HAVE_LTTNG_UST/d' config.h >"fuzz/$target/config.h"
 # shellcheck disable=SC2086 # several files
-${FUZZ_CC:-clang} -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I. -I"$source" \
+${FUZZ_CC:-clang} -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"fuzz/$target" -I"$source" \
 	-o "fuzz/$target/fuzz" $objects -lzstd
-exec nice -n 19 "fuzz/$target/fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
+# What is made once, and used by each input, would be taken for a leak.
+exec nice -n 10 "fuzz/$target/fuzz" -detect_leaks="$leaks" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
 	-artifact_prefix="fuzz/$target/" "fuzz/$target/found" "$source/tests/fuzz/$target"
