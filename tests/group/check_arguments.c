@@ -186,7 +186,7 @@ static void refuse_everything(struct rank_seat *seat)
 	rank_destroy(seat);
 }
 
-START_TEST(a_bad_argument_is_refused_and_the_communicator_works_on)
+FAULT_TEST(a_bad_argument_is_refused_and_the_communicator_works_on, "F64")
 {
 	struct rank_group group;
 
@@ -223,7 +223,7 @@ static void refuse_creations(struct rank_seat *seat)
 	RANK_EXPECT(seat, !comm);
 }
 
-START_TEST(a_bad_argument_of_a_creation_is_refused)
+FAULT_TEST(a_bad_argument_of_a_creation_is_refused, "F64")
 {
 	struct rank_group group;
 
@@ -272,7 +272,7 @@ static void set_everything_badly(struct rank_seat *seat)
 	SET_BADLY(seat, fault, "kind=fire", "BELAY_FAULT");
 }
 
-START_TEST(a_bad_setting_is_refused_and_named)
+FAULT_TEST(a_bad_setting_is_refused_and_named, "F17 F78")
 {
 	struct rank_group group;
 

@@ -86,7 +86,7 @@ static int group_count(void)
 }
 
 /* Row 20; F61, F62, F65, F67. */
-START_TEST(any_count_and_alignment_gives_the_right_bytes_and_no_others)
+FAULT_TEST(any_count_and_alignment_gives_the_right_bytes_and_no_others, "20 F61 F62 F65 F67")
 {
 	struct rank_spec spec = groups[_i];
 	struct rank_group group;
@@ -112,7 +112,7 @@ static void call_nothing(struct rank_seat *seat)
 }
 
 /* F65. */
-START_TEST(a_call_of_no_elements_is_a_call)
+FAULT_TEST(a_call_of_no_elements_is_a_call, "20 F61 F62 F65 F67")
 {
 	struct rank_group group;
 
@@ -142,7 +142,7 @@ static void alternate(struct rank_seat *seat)
 }
 
 /* F04, F12, F43, F67: one-shot and two-shot and several turns, in quick succession. */
-START_TEST(calls_in_quick_succession_never_mix)
+FAULT_TEST(calls_in_quick_succession_never_mix, "F04 F12 F38 F43")
 {
 	struct rank_spec spec = groups[_i];
 	struct rank_group group;
@@ -200,7 +200,7 @@ static void call_in_regions(struct rank_seat *seat)
 	rank_destroy(seat);
 }
 
-START_TEST(region_buffers_give_the_same_bits_whoever_uses_them)
+FAULT_TEST(region_buffers_give_the_same_bits_whoever_uses_them, "F55")
 {
 	struct rank_spec spec = groups[_i];
 	struct rank_group group;
@@ -308,7 +308,7 @@ static void call_with_specials(struct rank_seat *seat)
 }
 
 /* Row 19; F27. */
-START_TEST(special_values_give_the_same_bits_on_all_ranks_and_the_rank_order_sum)
+FAULT_TEST(special_values_give_the_same_bits_on_all_ranks_and_the_rank_order_sum, "19 F27")
 {
 	struct rank_spec spec = {.nranks = _i ? 8 : 4, .scenario = call_with_specials};
 	struct rank_group group;
@@ -353,7 +353,7 @@ static void call_with_one_giant(struct rank_seat *seat)
 }
 
 /* F37, F69. */
-START_TEST(a_16_bit_sum_is_rounded_once)
+FAULT_TEST(a_16_bit_sum_is_rounded_once, "F37 F69")
 {
 	struct rank_group group;
 

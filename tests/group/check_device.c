@@ -74,7 +74,7 @@ static void make_calls(struct rank_seat *seat)
 	device_expect_nothing_left(seat);
 }
 
-START_TEST(eager_calls_of_any_shape_give_the_bits_of_the_rank_order_sum)
+FAULT_TEST(eager_calls_of_any_shape_give_the_bits_of_the_rank_order_sum, "19 20 F27 F61 F95")
 {
 	static const int ranks[] = {2, 3, 1, 8, 4, 5, 6, 7};
 	struct shape_plan plan = {
@@ -84,7 +84,7 @@ START_TEST(eager_calls_of_any_shape_give_the_bits_of_the_rank_order_sum)
 }
 END_TEST
 
-START_TEST(a_call_above_the_largest_turn_takes_several)
+FAULT_TEST(a_call_above_the_largest_turn_takes_several, "19 20 F27 F61 F95")
 {
 	struct shape_plan plan = {.symm_max = "4K", .calls = 30};
 
@@ -101,7 +101,7 @@ START_TEST(the_watchers_carry_out_what_has_no_other_path)
 END_TEST
 
 /* The flag is a turn modulo 2^32 - 1: at the wrap it has another parity. */
-START_TEST(numbers_wrap_and_no_call_minds)
+FAULT_TEST(numbers_wrap_and_no_call_minds, "24")
 {
 	struct shape_plan plan = {
 		.symm_max = "64K", .calls = 24, .first_seq = (UINT64_C(1) << (32 + _i)) - 12};
@@ -112,7 +112,7 @@ END_TEST
 
 /* A soft deadline that nobody keeps, no grace, and kernels that stand still in between: turns are
  * given to rescue though nothing is lost, and their data comes meanwhile. */
-START_TEST(calls_that_are_always_late_are_right_too)
+FAULT_TEST(calls_that_are_always_late_are_right_too, "12")
 {
 	struct shape_plan plan = {.symm_max = "64K",
 				  .calls = rank_tests_long() ? 1000 : 40,
@@ -155,7 +155,7 @@ static void make_calls_in_flight(struct rank_seat *seat)
 	device_expect_nothing_left(seat);
 }
 
-START_TEST(calls_follow_each_other_without_a_pause)
+FAULT_TEST(calls_follow_each_other_without_a_pause, "F04 F38 F42 F43")
 {
 	run(make_calls_in_flight, NULL, _i ? 8 : 4);
 }
@@ -332,7 +332,7 @@ static void destroy_beside_a_graph(struct rank_seat *seat)
 	cpu_gpu_stream_free(stream);
 }
 
-START_TEST(a_communicator_can_be_destroyed_while_a_graph_of_its_is_stuck)
+FAULT_TEST(a_communicator_can_be_destroyed_while_a_graph_of_its_is_stuck, "F30 F51")
 {
 	struct rank_group group;
 
@@ -375,7 +375,7 @@ static void destroy_in_a_rescue(struct rank_seat *seat)
 	cpu_gpu_stream_free(stream);
 }
 
-START_TEST(a_communicator_can_be_destroyed_in_a_rescue)
+FAULT_TEST(a_communicator_can_be_destroyed_in_a_rescue, "F30 F51")
 {
 	struct rank_group group;
 
@@ -423,7 +423,7 @@ static void capture_beside_belay(struct rank_seat *seat)
 	device_expect_nothing_left(seat);
 }
 
-START_TEST(what_belay_does_in_the_background_breaks_no_capture)
+FAULT_TEST(what_belay_does_in_the_background_breaks_no_capture, "F45")
 {
 	run(capture_beside_belay, NULL, 2);
 }
@@ -471,7 +471,7 @@ static void use_several(struct rank_seat *seat)
 	device_expect_nothing_left(seat);
 }
 
-START_TEST(several_communicators_work_at_once)
+FAULT_TEST(several_communicators_work_at_once, "18 F25 F70")
 {
 	run(use_several, NULL, 3);
 }
@@ -499,7 +499,7 @@ static void live_again_and_again(struct rank_seat *seat)
 	RANK_EXPECT(seat, rank_private_kib() <= memory + 512);
 }
 
-START_TEST(lives_with_calls_leave_nothing_behind)
+FAULT_TEST(lives_with_calls_leave_nothing_behind, "F74")
 {
 	run(live_again_and_again, NULL, 2);
 }

@@ -184,7 +184,7 @@ static void give_wrong_buffers(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(a_buffer_that_is_not_of_the_device_is_named_and_refused)
+FAULT_TEST(a_buffer_that_is_not_of_the_device_is_named_and_refused, "P2 F08 F108")
 {
 	run(give_wrong_buffers, NULL);
 }
@@ -254,7 +254,7 @@ static void change_streams(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(one_stream_at_a_time_and_another_when_its_work_is_done)
+FAULT_TEST(one_stream_at_a_time_and_another_when_its_work_is_done, "17 F24")
 {
 	run(change_streams, NULL);
 }
@@ -362,7 +362,7 @@ static void capture_first_call(struct rank_seat *seat)
 
 static const int modes[] = {CPU_GPU_GLOBAL, CPU_GPU_THREAD_LOCAL, CPU_GPU_RELAXED};
 
-START_TEST(calls_are_captured_from_the_first_on_and_replayed_between_others)
+FAULT_TEST(calls_are_captured_from_the_first_on_and_replayed_between_others, "F16 F44 F72 F73")
 {
 	run(capture_first_call, &modes[_i]);
 }
@@ -385,7 +385,7 @@ static void use_broken_capture(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(a_broken_capture_is_refused_and_forgotten)
+FAULT_TEST(a_broken_capture_is_refused_and_forgotten, "F45")
 {
 	run(use_broken_capture, NULL);
 }
@@ -460,7 +460,7 @@ static void replay_marks(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(captured_marks_number_each_replay)
+FAULT_TEST(captured_marks_number_each_replay, "F16 F44 F72 F73")
 {
 	run(replay_marks, NULL);
 }
@@ -598,7 +598,7 @@ static void lose_a_context(struct rank_seat *seat)
 	rank_destroy(seat);
 }
 
-START_TEST(a_lost_context_is_the_verdict_of_all)
+FAULT_TEST(a_lost_context_is_the_verdict_of_all, "27 F21 F29")
 {
 	/* What lives in a context that is lost stays, descriptors too. */
 	run_on(true, lose_a_context, NULL);
@@ -629,7 +629,7 @@ static void call_differently(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(ranks_that_call_differently_are_told_so)
+FAULT_TEST(ranks_that_call_differently_are_told_so, "15 16")
 {
 	run(call_differently, entry_faults[_i]);
 }

@@ -174,7 +174,7 @@ static const struct {
 };
 #define LOSSES (int)(sizeof(losses) / sizeof(losses[0]))
 
-START_TEST(a_write_lost_in_a_replayed_graph_is_rescued_once_and_all_results_are_right)
+FAULT_TEST(a_write_lost_in_a_replayed_graph_is_rescued_once_and_all_results_are_right, "21 28 F06")
 {
 	struct rescue_plan plan = {.fault = losses[_i].fault, .replays = 2};
 	const char *build = getenv("top_builddir");
@@ -220,7 +220,7 @@ static void make_wire_calls(struct rank_seat *seat)
 	cpu_gpu_stream_free(stream);
 }
 
-START_TEST(what_an_abandoned_turn_has_left_behind_is_never_taken_for_data)
+FAULT_TEST(what_an_abandoned_turn_has_left_behind_is_never_taken_for_data, "R5")
 {
 	/* Two turns later, in the same slots, rank 2's data are late. */
 	struct rescue_plan plan = {.fault = "rank=1,seq=3:9:3,kind=drop;"
@@ -305,7 +305,7 @@ static void call_until_the_verdict(struct rank_seat *seat)
 }
 
 /* With the data on its way the ranks that wait need rank 1's input from its region, by rescue. */
-START_TEST(a_dead_ranks_input_is_used_when_it_is_whole_and_only_then)
+FAULT_TEST(a_dead_ranks_input_is_used_when_it_is_whole_and_only_then, "3 4 F01 F20")
 {
 	struct rescue_plan plan = {.fault = "rank=1,seq=7,kind=delay:60000,at=push",
 				   .torn = _i == 1};
@@ -435,7 +435,7 @@ static void make_calls(struct rank_seat *seat)
 	device_expect_nothing_left(seat);
 }
 
-START_TEST(a_rank_that_is_only_late_is_waited_for)
+FAULT_TEST(a_rank_that_is_only_late_is_waited_for, "11")
 {
 	struct rescue_plan plan = {.fault = "rank=1,seq=9,kind=delay:1000,at=stage", .late = "20"};
 	struct rank_group group;
@@ -499,7 +499,7 @@ static void break_and_mend(struct rank_seat *seat)
 	cpu_gpu_stream_free(stream);
 }
 
-START_TEST(a_path_that_keeps_failing_is_left_alone_until_it_works)
+FAULT_TEST(a_path_that_keeps_failing_is_left_alone_until_it_works, "26")
 {
 	struct rescue_plan plan = {.fault = "rank=1,seq=2:40,kind=drop", .late = "20"};
 	struct rank_group group;
@@ -539,7 +539,7 @@ static void meet_a_mismatch(struct rank_seat *seat)
 
 static const char *const odd_ones[] = {"rank=2,seq=2,kind=op", "rank=2,seq=2,kind=count"};
 
-START_TEST(a_mismatch_leaves_every_output_as_it_was)
+FAULT_TEST(a_mismatch_leaves_every_output_as_it_was, "15 16")
 {
 	struct rescue_plan plan = {.fault = odd_ones[_i]};
 	struct rank_group group;

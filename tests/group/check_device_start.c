@@ -131,7 +131,7 @@ static const struct start_plan starts[] = {
 	{{"99", "0"}, NULL, NULL, -1, NULL, 0, 0, BELAY_E_SETTING, 0, "there are 8 CUDA devices"},
 };
 
-START_TEST(every_rank_takes_the_same_start)
+FAULT_TEST(every_rank_takes_the_same_start, "25 F02 F07 F15 F79")
 {
 	run(&starts[_i], 2);
 }
@@ -201,7 +201,7 @@ static void start_beside_a_death(struct rank_seat *seat)
 	expect_nothing_left(seat);
 }
 
-START_TEST(a_rank_that_dies_in_the_start_ends_it_for_all)
+FAULT_TEST(a_rank_that_dies_in_the_start_ends_it_for_all, "1")
 {
 	struct death death = {.rank = _i / STEPS, .step = STEP_FIRST + _i % STEPS};
 	struct rank_group group;
@@ -264,7 +264,7 @@ static void start_again_and_again(struct rank_seat *seat)
 	RANK_EXPECT(seat, rank_open_descriptors() == before);
 }
 
-START_TEST(starting_again_and_again_leaves_nothing)
+FAULT_TEST(starting_again_and_again_leaves_nothing, "F74")
 {
 	struct rank_group group;
 

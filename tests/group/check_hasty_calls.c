@@ -47,7 +47,7 @@ static void call_hastily(struct rank_seat *seat)
 	device_expect_nothing_left(seat);
 }
 
-START_TEST(hasty_calls_over_links_that_work_are_right)
+FAULT_TEST(hasty_calls_over_links_that_work_are_right, "26")
 {
 	static const struct hasty_plan plans[] = {{.bytes_max = 30000},
 						  {.bytes_max = 700000, .large = true}};

@@ -49,7 +49,7 @@ static const struct work_plan drop_shapes[] = {
 #define DROP_SHAPES (int)(sizeof(drop_shapes) / sizeof(drop_shapes[0]))
 
 /* Row 21; F06, F20: in place too, from the retained input; region buffers: R4. */
-START_TEST(a_lost_write_is_rescued_once_and_the_calls_after_it_are_healthy)
+FAULT_TEST(a_lost_write_is_rescued_once_and_the_calls_after_it_are_healthy, "21 F06 F20")
 {
 	const struct fault_variant *v = &fault_variants[_i / DROP_SHAPES];
 	struct work_plan plan = drop_shapes[_i % DROP_SHAPES];
@@ -72,7 +72,7 @@ START_TEST(a_lost_write_is_rescued_once_and_the_calls_after_it_are_healthy)
 END_TEST
 
 /* F04, F43, F57: rescue after rescue, each rank in turn, while the calls go on. */
-START_TEST(many_lost_writes_of_all_ranks_are_all_rescued)
+FAULT_TEST(many_lost_writes_of_all_ranks_are_all_rescued, "21 F04 F43")
 {
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
@@ -89,8 +89,26 @@ START_TEST(many_lost_writes_of_all_ranks_are_all_rescued)
 }
 END_TEST
 
+/* F76: what goes wrong again and again is counted, not told each time. */
+FAULT_TEST(messages_do_not_grow_with_what_goes_wrong, "F76")
+{
+	struct rank_group group;
+	struct work_plan plan = {
+		.fault = "rank=1,seq=2:99999:3,kind=drop",
+		.late = "0.5",
+		.passes = rank_tests_long() ? 600 : 30,
+	};
+
+	run(&fault_variants[0], rank_life, &plan, &group);
+	assert_all_well(&group);
+	ck_assert_uint_ge(group.report[0].statistics.rescued_seqs, (uint64_t)plan.passes * 5 / 3);
+	for (int r = 0; r < 4; r++)
+		ck_assert_int_le(group.report[r].messages, 10);
+}
+END_TEST
+
 /* Row 22: a future seq, an old one, all ones, at three calls in a row. */
-START_TEST(a_wrong_arrival_flag_is_never_taken_for_data)
+FAULT_TEST(a_wrong_arrival_flag_is_never_taken_for_data, "22")
 {
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
@@ -107,7 +125,7 @@ END_TEST
 /* R5: rank 2 misses the data of rank 0, and rank 1 has staged and is not further. Its header, with
  * the flag of the turn after next, follows while the rescue runs; and in that turn rank 1 is late.
  */
-START_TEST(a_wrong_flag_that_follows_its_rescue_is_never_taken_for_data)
+FAULT_TEST(a_wrong_flag_that_follows_its_rescue_is_never_taken_for_data, "22")
 {
 	struct rank_group group;
 	struct work_plan plan = {
@@ -176,7 +194,7 @@ END_TEST
 /* ---- the wrap -------------------------------------------------------------------------------- */
 
 /* Row 24: flags repeat every 2^32 - 1 calls, slots every 2; both go on over 2^32. */
-START_TEST(calls_pass_the_wrap_of_32_bits)
+FAULT_TEST(calls_pass_the_wrap_of_32_bits, "24")
 {
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
@@ -194,7 +212,7 @@ START_TEST(calls_pass_the_wrap_of_32_bits)
 END_TEST
 
 /* Row 24 with row 4. */
-START_TEST(a_verdict_beyond_the_wrap_names_its_seq)
+FAULT_TEST(a_verdict_beyond_the_wrap_names_its_seq, "24")
 {
 	struct rank_group group;
 	struct work_plan plan = {
@@ -213,7 +231,7 @@ END_TEST
 static const char *const path_faults[] = {"rank=1,kind=map-fail", "rank=1,kind=selftest"};
 
 /* Row 25; F02, F07: one rank cannot, so none does; one message each. */
-START_TEST(a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together)
+FAULT_TEST(a_region_that_one_rank_cannot_use_sends_all_to_the_ring_together, "25 F02 F07")
 {
 	const struct fault_variant *v = &fault_variants[_i / 2];
 	struct rank_group group;
@@ -239,7 +257,7 @@ static void find_no_path(struct rank_seat *seat)
 }
 
 /* Row 25. */
-START_TEST(no_path_that_works_on_all_ranks_is_an_error_with_the_reason)
+FAULT_TEST(no_path_that_works_on_all_ranks_is_an_error_with_the_reason, "25 F02 F07")
 {
 	struct rank_group group;
 
@@ -258,7 +276,7 @@ static const struct work_plan ring_shapes[] = {
 
 #define RING_SHAPES (int)(sizeof(ring_shapes) / sizeof(ring_shapes[0]))
 
-START_TEST(the_ring_path_gives_the_same_bits)
+FAULT_TEST(the_ring_path_gives_the_same_bits, "F88")
 {
 	const struct fault_variant *v = &fault_variants[_i / RING_SHAPES];
 	struct work_plan plan = ring_shapes[_i % RING_SHAPES];
@@ -273,7 +291,7 @@ START_TEST(the_ring_path_gives_the_same_bits)
 END_TEST
 
 /* Rows 3 and 5 on the ring. */
-START_TEST(a_rank_killed_on_the_ring_path_is_named_by_all)
+FAULT_TEST(a_rank_killed_on_the_ring_path_is_named_by_all, "2 F01")
 {
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
@@ -291,7 +309,7 @@ END_TEST
 
 /* L3 without a donation: a private input is gone with its rank, so that the call itself has
  * failed. */
-START_TEST(without_shared_regions_a_dead_ranks_input_is_not_counted)
+FAULT_TEST(without_shared_regions_a_dead_ranks_input_is_not_counted, "4")
 {
 	const struct fault_variant *v = &fault_variants[_i];
 	struct rank_group group;
@@ -316,6 +334,7 @@ static Suite *suite(void)
 	tcase_set_timeout(c, 600);
 	tcase_add_loop_test(c, a_lost_write_is_rescued_once_and_the_calls_after_it_are_healthy, 0,
 			    n * DROP_SHAPES);
+	tcase_add_test(c, messages_do_not_grow_with_what_goes_wrong);
 	tcase_add_loop_test(c, many_lost_writes_of_all_ranks_are_all_rescued, 0, n);
 	tcase_add_loop_test(c, a_wrong_arrival_flag_is_never_taken_for_data, 0, n);
 	tcase_add_test(c, a_wrong_flag_that_follows_its_rescue_is_never_taken_for_data);

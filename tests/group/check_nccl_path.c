@@ -285,7 +285,7 @@ static void fail_in_a_call(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(a_call_whose_nccl_fails_gets_one_verdict)
+FAULT_TEST(a_call_whose_nccl_fails_gets_one_verdict, "29 F23 F91 F93")
 {
 	struct rank_group group;
 
@@ -326,7 +326,7 @@ static void start_without(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(an_nccl_that_one_rank_cannot_use_is_used_by_none)
+FAULT_TEST(an_nccl_that_one_rank_cannot_use_is_used_by_none, "29 F23 F91 F93")
 {
 	struct rank_group group;
 
@@ -365,7 +365,7 @@ static void lose_a_write(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
-START_TEST(a_lost_write_is_rescued_over_nccl_or_where_that_fails_over_sockets)
+FAULT_TEST(a_lost_write_is_rescued_over_nccl_or_where_that_fails_over_sockets, "29 F23 F91 F93")
 {
 	struct rank_group group;
 

@@ -285,7 +285,7 @@ static void check_log(const struct log_contents *log, unsigned rank, enum belay_
 	ck_assert_mem_eq(agreed, seq, sizeof(seq));
 }
 
-START_TEST(each_decision_about_the_path_is_traced_with_its_reason)
+FAULT_TEST(each_decision_about_the_path_is_traced_with_its_reason, "26")
 {
 	struct breaker_plan plan = plans[_i];
 	struct rank_group group;

@@ -124,7 +124,7 @@ static bool digests_are_equal(const struct log_contents *logs, uint64_t seq)
 }
 
 /* Row 23, F62. One-shot and two-shot. */
-START_TEST(a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only)
+FAULT_TEST(a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only, "23 F62")
 {
 	struct log_contents logs[RANKS];
 	struct log_plan plan = {.fault = "rank=2,seq=7,kind=corrupt", .count = _i ? 12000 : 64};
@@ -137,7 +137,7 @@ START_TEST(a_payload_corrupted_on_the_way_shows_in_the_digests_of_that_call_only
 END_TEST
 
 /* Row 21. */
-START_TEST(a_rescue_is_one_pair_of_events_in_each_log)
+FAULT_TEST(a_rescue_is_one_pair_of_events_in_each_log, "21 F06 F20")
 {
 	struct log_contents logs[RANKS];
 	struct log_plan plan = {.fault = "rank=2,seq=7,kind=drop", .count = 64};
@@ -158,7 +158,7 @@ END_TEST
  * Row 11: by the arrivals that the other rank saw. (Who comes last sees all others only then.) Two
  * ranks, so that each has a core where there are two.
  */
-START_TEST(a_delayed_rank_is_the_last_to_come_in_the_records)
+FAULT_TEST(a_delayed_rank_is_the_last_to_come_in_the_records, "11")
 {
 	struct log_contents logs[2];
 	struct log_plan plan = {.fault = "rank=1,seq=*,kind=delay:4", .count = 64};
@@ -177,7 +177,7 @@ END_TEST
 
 /* Row 39, F28, F60: whatever it dies of, the records that stood in its ring are in its log, by a
  * survivor's hand. */
-START_TEST(the_last_calls_of_a_rank_that_died_are_in_its_log)
+FAULT_TEST(the_last_calls_of_a_rank_that_died_are_in_its_log, "39 F28 F60")
 {
 	static const enum ending endings[] = {ENDING_SIGKILL, ENDING_SIGTERM, ENDING_ABORT,
 					      ENDING_EXIT};

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "runtime/cause.h"
+#include "tests/support/fault_results.h"
 #include "tests/support/meeting_ranks.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -146,7 +147,7 @@ START_TEST(the_same_name_serves_one_meeting_after_the_other)
 }
 END_TEST
 
-START_TEST(two_meetings_at_once_do_not_see_each_other)
+FAULT_TEST(two_meetings_at_once_do_not_see_each_other, "34 F49 F56")
 {
 	struct rank_plan plans[8];
 	struct rank_report *reports = reports_new(8);
@@ -164,7 +165,7 @@ END_TEST
 /* Three groups of four at once, each without another rank. */
 static const int absent[] = {3, 1, 0};
 
-START_TEST(a_missing_rank_is_named_on_all_ranks_when_the_time_is_over)
+FAULT_TEST(a_missing_rank_is_named_on_all_ranks_when_the_time_is_over, "1 F31")
 {
 	struct rank_plan plans[COUNT(absent)][4];
 	struct rank_report *reports = reports_new(4 * COUNT(absent));
@@ -200,7 +201,7 @@ END_TEST
 /* Ranks 0 and 1 killed at each step of a meeting of three: 16 groups at once. */
 #define STEPS 8
 
-START_TEST(a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name)
+FAULT_TEST(a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name, "1 F31")
 {
 	int killed = _i;
 	struct rank_plan plans[STEPS][3];
@@ -220,7 +221,9 @@ START_TEST(a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name)
 			pids[step][i] = rank_start(&plans[step][i], &reports[3 * step + i]);
 		}
 	}
-	for (int step = 0; step < STEPS; step++)
+	for (int step = 0; step < STEPS; step++) {
+		uint64_t longest_ms = 0;
+
 		for (int i = 0; i < 3; i++) {
 			const struct rank_report *report = &reports[3 * step + i];
 			int status = rank_wait(pids[step][i]);
@@ -236,12 +239,19 @@ START_TEST(a_rank_killed_at_any_step_fails_the_creation_everywhere_by_its_name)
 						: "did not join: 0");
 			if (step >= 2)
 				ck_assert_uint_lt(report->elapsed_ms, 10000);
+			if (report->elapsed_ms > longest_ms)
+				longest_ms = report->elapsed_ms;
 		}
+		fault_results_add(&(struct fault_result){.nranks = 3,
+							 .injected = fault[step],
+							 .outcome = "BELAY_E_START_TIMEOUT",
+							 .ns = longest_ms * 1000000});
+	}
 }
 END_TEST
 
 /* The child keeps the dead rank's sockets open: only its pidfd tells. */
-START_TEST(a_death_is_seen_though_a_child_keeps_the_sockets)
+FAULT_TEST(a_death_is_seen_though_a_child_keeps_the_sockets, "1")
 {
 	struct rank_plan plans[3];
 	struct rank_report *reports = reports_new(3);
@@ -259,7 +269,7 @@ START_TEST(a_death_is_seen_though_a_child_keeps_the_sockets)
 }
 END_TEST
 
-START_TEST(a_stopped_rank_is_named_when_the_time_is_over)
+FAULT_TEST(a_stopped_rank_is_named_when_the_time_is_over, "1 F31")
 {
 	struct rank_plan plans[3];
 	struct rank_report *reports = reports_new(3);
@@ -281,7 +291,7 @@ START_TEST(a_stopped_rank_is_named_when_the_time_is_over)
 }
 END_TEST
 
-START_TEST(a_rank_taken_twice_fails_the_creation_on_all_ranks)
+FAULT_TEST(a_rank_taken_twice_fails_the_creation_on_all_ranks, "F31")
 {
 	int twice = _i;
 	struct rank_plan plans[4];
@@ -310,7 +320,7 @@ static const struct {
 	 "shared memory is 65536 + 1048576 bytes on rank 0 and 65536 + 2097152 on rank 1"},
 };
 
-START_TEST(other_settings_fail_the_creation_on_all_ranks_with_both_values)
+FAULT_TEST(other_settings_fail_the_creation_on_all_ranks_with_both_values, "35")
 {
 	struct rank_plan plans[3];
 	struct rank_report *reports = reports_new(3);
@@ -352,7 +362,7 @@ START_TEST(a_rank_that_comes_after_the_failure_is_told_too)
 }
 END_TEST
 
-START_TEST(a_rank_outside_the_world_is_refused_at_once)
+FAULT_TEST(a_rank_outside_the_world_is_refused_at_once, "F31")
 {
 	struct rank_plan plan = rank_plan(0, 2);
 	struct rank_report *report = reports_new(1);
@@ -444,7 +454,7 @@ START_TEST(a_control_segment_that_cannot_be_had_fails_all_ranks)
 }
 END_TEST
 
-START_TEST(too_few_descriptors_are_an_error_with_both_numbers_on_all_ranks)
+FAULT_TEST(too_few_descriptors_are_an_error_with_both_numbers_on_all_ranks, "32")
 {
 	int poor = _i;
 	struct rank_plan plans[3];
@@ -460,7 +470,7 @@ START_TEST(too_few_descriptors_are_an_error_with_both_numbers_on_all_ranks)
 END_TEST
 
 /* Wherever the table ends, there is an end, and it is an error or success. */
-START_TEST(any_number_of_descriptors_gives_an_end)
+FAULT_TEST(any_number_of_descriptors_gives_an_end, "32")
 {
 	enum { FROM = 1, TO = 16 };
 	struct rank_plan plans[TO - FROM][2];
@@ -491,7 +501,7 @@ START_TEST(any_number_of_descriptors_gives_an_end)
 }
 END_TEST
 
-START_TEST(a_signal_each_millisecond_has_no_effect)
+FAULT_TEST(a_signal_each_millisecond_has_no_effect, "36")
 {
 	struct rank_plan plans[4];
 	struct rank_report *reports = reports_new(4);
@@ -507,7 +517,7 @@ START_TEST(a_signal_each_millisecond_has_no_effect)
 }
 END_TEST
 
-START_TEST(a_umask_that_forbids_everything_has_no_effect)
+FAULT_TEST(a_umask_that_forbids_everything_has_no_effect, "F84")
 {
 	struct rank_plan plans[2];
 	struct rank_report *reports = reports_new(2);
@@ -535,7 +545,7 @@ static int count_shm(void)
 }
 
 /* Groups of four, all killed at a random moment: nothing stays, and the name serves again. */
-START_TEST(groups_killed_at_random_moments_leave_nothing)
+FAULT_TEST(groups_killed_at_random_moments_leave_nothing, "33 F10")
 {
 	int groups = is_long() ? 200 : 10, before = count_shm();
 	struct rank_report *reports = reports_new(4);

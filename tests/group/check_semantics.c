@@ -50,7 +50,7 @@ static void assert_mismatch(const struct rank_group *group, uint64_t seq)
 }
 
 /* Row 15; F14. Small and large, in place and not. */
-START_TEST(a_wrong_count_type_operation_or_order_is_a_mismatch_on_all_ranks)
+FAULT_TEST(a_wrong_count_type_operation_or_order_is_a_mismatch_on_all_ranks, "15 F14 F107")
 {
 	const struct fault_variant *v = &fault_variants[_i / KINDS];
 	struct rank_group group;
@@ -67,7 +67,7 @@ START_TEST(a_wrong_count_type_operation_or_order_is_a_mismatch_on_all_ranks)
 }
 END_TEST
 
-START_TEST(a_mismatch_on_the_ring_path_is_a_mismatch_too)
+FAULT_TEST(a_mismatch_on_the_ring_path_is_a_mismatch_too, "15 F14 F107")
 {
 	struct rank_group group;
 	struct work_plan plan = {
@@ -104,7 +104,7 @@ static void call_with_other_counts(struct rank_seat *seat)
 }
 
 /* Row 15; F14, F65: one rank with no elements too. */
-START_TEST(other_counts_on_one_rank_never_give_wrong_tails)
+FAULT_TEST(other_counts_on_one_rank_never_give_wrong_tails, "15 F14 F107")
 {
 	struct rank_group group;
 
@@ -151,7 +151,7 @@ static void deviate_in_a_pass(struct rank_seat *seat)
 }
 
 /* Row 16. */
-START_TEST(calls_swapped_left_out_or_added_in_a_pass_are_a_mismatch)
+FAULT_TEST(calls_swapped_left_out_or_added_in_a_pass_are_a_mismatch, "16")
 {
 	static const struct deviation_plan plans[] = {
 		{SWAP_IN_PASS}, {SKIP_IN_PASS}, {EXTRA_IN_PASS}};
@@ -189,7 +189,7 @@ static void deviate_outside(struct rank_seat *seat)
 }
 
 /* Row 16; F05: found at T as the missing or the surplus last call. */
-START_TEST(a_call_left_out_or_added_outside_passes_is_found_at_the_hard_deadline)
+FAULT_TEST(a_call_left_out_or_added_outside_passes_is_found_at_the_hard_deadline, "16")
 {
 	static const struct deviation_plan plans[] = {{SKIP_OUTSIDE}, {EXTRA_OUTSIDE}};
 	struct rank_group group;
@@ -227,7 +227,7 @@ static void leave_early(struct rank_seat *seat)
 }
 
 /* F94, F90: destroyed and created again by one rank only. */
-START_TEST(a_rank_that_leaves_and_comes_again_alone_hurts_nobody_for_long)
+FAULT_TEST(a_rank_that_leaves_and_comes_again_alone_hurts_nobody_for_long, "F90 F94")
 {
 	struct rank_group group;
 	uint64_t others = everyone(4) & ~UINT64_C(2);
@@ -298,7 +298,7 @@ static void use_from_two_threads(struct rank_seat *seat)
 }
 
 /* Row 17; F24. */
-START_TEST(a_second_thread_in_a_communicator_is_busy_and_changes_nothing)
+FAULT_TEST(a_second_thread_in_a_communicator_is_busy_and_changes_nothing, "17 F24")
 {
 	struct rank_group group;
 
@@ -363,7 +363,7 @@ static void work_on_both_from_threads(struct rank_seat *seat)
 }
 
 /* Row 18; F25. */
-START_TEST(two_communicators_used_from_threads_do_not_disturb_each_other)
+FAULT_TEST(two_communicators_used_from_threads_do_not_disturb_each_other, "18 F25 F70")
 {
 	struct rank_group group;
 
@@ -389,7 +389,7 @@ static void cross(struct rank_seat *seat)
 }
 
 /* Row 18; F25, F70: each has words of its own, and a crossed order ends at T. */
-START_TEST(two_communicators_in_opposite_order_from_one_thread_end_in_a_verdict)
+FAULT_TEST(two_communicators_in_opposite_order_from_one_thread_end_in_a_verdict, "18 F25 F70")
 {
 	struct rank_group group;
 	struct fault_variant two = {.nranks = 2};
@@ -444,7 +444,7 @@ static void abort_in_a_call(struct rank_seat *seat)
 }
 
 /* F30. */
-START_TEST(an_abort_from_another_thread_ends_the_call_on_all_ranks)
+FAULT_TEST(an_abort_from_another_thread_ends_the_call_on_all_ranks, "F30")
 {
 	static const struct abort_plan plans[] = {{2}, {14}};
 	struct rank_group group;

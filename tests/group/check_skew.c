@@ -46,7 +46,7 @@ static uint64_t named_late(const struct rank_group *group, int rank)
 }
 
 /* Row 11; F50. Half a soft deadline and more in each call: told late, never rescued. */
-START_TEST(a_rank_that_is_late_in_every_call_is_named_and_not_rescued)
+FAULT_TEST(a_rank_that_is_late_in_every_call_is_named_and_not_rescued, "11")
 {
 	struct rank_group group;
 	struct work_plan plan = {
@@ -69,7 +69,7 @@ START_TEST(a_rank_that_is_late_in_every_call_is_named_and_not_rescued)
 END_TEST
 
 /* Row 11: within the soft deadline nobody is named. */
-START_TEST(a_rank_within_the_soft_deadline_is_not_told_about)
+FAULT_TEST(a_rank_within_the_soft_deadline_is_not_told_about, "11")
 {
 	struct rank_group group;
 	struct work_plan plan = {
@@ -146,7 +146,7 @@ static void assert_same_outcomes(const struct rank_group *group, int trials)
 }
 
 /* Row 12. */
-START_TEST(an_arrival_about_the_soft_deadline_has_one_outcome_success)
+FAULT_TEST(an_arrival_about_the_soft_deadline_has_one_outcome_success, "12 F05")
 {
 	struct sweep sweep = {.late = "3",
 			      .give_up = "20000",
@@ -162,7 +162,7 @@ START_TEST(an_arrival_about_the_soft_deadline_has_one_outcome_success)
 END_TEST
 
 /* Row 12; F05: some trials succeed, some fail, each on all ranks alike. */
-START_TEST(an_arrival_about_the_hard_deadline_has_one_outcome_on_all_ranks)
+FAULT_TEST(an_arrival_about_the_hard_deadline_has_one_outcome_on_all_ranks, "12 F05")
 {
 	struct sweep sweep = {.late = "2",
 			      .give_up = "20",
@@ -196,7 +196,7 @@ static void come_late_twice(struct rank_seat *seat)
 }
 
 /* Row 13. */
-START_TEST(the_warm_up_deadline_holds_until_the_first_pass_is_over)
+FAULT_TEST(the_warm_up_deadline_holds_until_the_first_pass_is_over, "13")
 {
 	struct rank_group group;
 
@@ -233,7 +233,7 @@ static void wait_long(struct rank_seat *seat)
 }
 
 /* F22: less than 5 % of a core, after 10 ms, the watcher's looks included. */
-START_TEST(a_rank_that_waits_sleeps)
+FAULT_TEST(a_rank_that_waits_sleeps, "F22")
 {
 	struct rank_group group;
 
@@ -249,7 +249,7 @@ START_TEST(a_rank_that_waits_sleeps)
 END_TEST
 
 /* F50: a debugger stops all for longer than the hard deadline; then nobody is to blame. */
-START_TEST(all_ranks_stopped_together_go_on)
+FAULT_TEST(all_ranks_stopped_together_go_on, "F50")
 {
 	struct rank_group group;
 	/* All stop at the same call, for longer than the hard deadline. */
@@ -284,7 +284,7 @@ static void block_elsewhere(struct rank_seat *seat)
 
 /* F18, F03, F107: progress counts, not the heartbeat; one line says who, which call, how long, and
  * that it runs. */
-START_TEST(a_rank_whose_thread_is_stuck_is_named_though_its_watcher_lives)
+FAULT_TEST(a_rank_whose_thread_is_stuck_is_named_though_its_watcher_lives, "F03 F18 F107")
 {
 	struct rank_group group;
 	const char *text;
@@ -330,7 +330,7 @@ static void ask_while_waiting(struct rank_seat *seat)
 }
 
 /* F18: health tells which ranks a call past the soft deadline waits for. */
-START_TEST(health_tells_who_is_waited_for)
+FAULT_TEST(health_tells_who_is_waited_for, "F03 F18 F107")
 {
 	struct rank_group group;
 
@@ -364,7 +364,7 @@ static void leave_after_the_last_call(struct rank_seat *seat)
 }
 
 /* F51; C3. */
-START_TEST(a_rank_that_leaves_at_once_leaves_what_the_slow_one_needs)
+FAULT_TEST(a_rank_that_leaves_at_once_leaves_what_the_slow_one_needs, "F30 F51")
 {
 	static const struct leave_plan plans[] = {
 		{.destroys = true},
@@ -404,7 +404,7 @@ static void destroy_before_a_peer_is_done(struct rank_seat *seat)
 }
 
 /* F30, F51. */
-START_TEST(destruction_after_a_verdict_waits_for_nobody)
+FAULT_TEST(destruction_after_a_verdict_waits_for_nobody, "F30 F51")
 {
 	struct rank_group group;
 	struct fault_variant two = {.nranks = 2};

@@ -84,7 +84,7 @@ static void soak(struct rank_seat *seat)
 	rank_destroy(seat);
 }
 
-START_TEST(a_communicator_outlives_all_faults_that_it_may_survive)
+FAULT_TEST(a_communicator_outlives_all_faults_that_it_may_survive, "F57 F87")
 {
 	const char *seed = getenv("BELAY_SEED");
 	struct soak_plan plan = {
@@ -114,7 +114,8 @@ struct breaker_plan {
 	int slow; /* rank that enters each call a millisecond after the others; -1: none */
 };
 
-/* A rank that is behind meets a switch that was announced while the others were in the call already. */
+/* A rank that is behind meets a switch that was announced while the others were in the call
+ * already. */
 static void come_late(const struct rank_seat *seat, int slow)
 {
 	if (seat->rank == slow)
@@ -156,7 +157,7 @@ static void break_a_path(struct rank_seat *seat)
 }
 
 /* Row 26, first half: opens after three rescues, at the same call everywhere, and does not flap. */
-START_TEST(a_path_that_keeps_failing_is_left_at_the_same_call_by_all)
+FAULT_TEST(a_path_that_keeps_failing_is_left_at_the_same_call_by_all, "26")
 {
 	/* No rank is behind, then each. */
 	struct breaker_plan plan = {.fault = "rank=1,seq=5:999:2,kind=drop", .slow = _i - 1};
@@ -205,7 +206,7 @@ static void come_back(struct rank_seat *seat)
 }
 
 /* Row 26, second half. */
-START_TEST(a_path_that_works_again_is_taken_again_by_all)
+FAULT_TEST(a_path_that_works_again_is_taken_again_by_all, "26")
 {
 	struct breaker_plan plan = {.fault = "rank=1,seq=5:8,kind=drop"};
 	struct rank_group group;

@@ -22,6 +22,7 @@
 
 #include "runtime/group/meeting.h"
 #include "runtime/group/packet.h"
+#include "tests/support/fault_results.h"
 #include "tests/support/meeting_ranks.h"
 
 #define FLOOD	200
@@ -105,7 +106,7 @@ static int hear(int fd, struct packet *ret_packet)
 	return packet_receive(fd, ret_packet);
 }
 
-START_TEST(garbage_with_descriptors_is_dropped)
+FAULT_TEST(garbage_with_descriptors_is_dropped, "35")
 {
 	struct scene scene;
 	struct packet packet;
@@ -147,7 +148,7 @@ START_TEST(garbage_with_descriptors_is_dropped)
 }
 END_TEST
 
-START_TEST(a_flood_of_silent_connections_does_not_stop_the_meeting)
+FAULT_TEST(a_flood_of_silent_connections_does_not_stop_the_meeting, "35")
 {
 	struct scene scene;
 	int fds[FLOOD];
@@ -163,7 +164,7 @@ START_TEST(a_flood_of_silent_connections_does_not_stop_the_meeting)
 }
 END_TEST
 
-START_TEST(a_silent_connection_is_closed_after_a_while)
+FAULT_TEST(a_silent_connection_is_closed_after_a_while, "35")
 {
 	struct scene scene;
 	struct packet packet;
@@ -178,7 +179,7 @@ START_TEST(a_silent_connection_is_closed_after_a_while)
 }
 END_TEST
 
-START_TEST(a_rank_with_another_secret_is_refused_and_the_meeting_goes_on)
+FAULT_TEST(a_rank_with_another_secret_is_refused_and_the_meeting_goes_on, "35")
 {
 	struct scene scene;
 	struct rank_plan other;
@@ -211,7 +212,7 @@ static const struct {
 	{MISFIT_RANK, "rank 9 (pid 4711) joined a world of 2 ranks, 0 to 1"},
 };
 
-START_TEST(a_member_of_another_kind_fails_the_meeting_with_both_values)
+FAULT_TEST(a_member_of_another_kind_fails_the_meeting_with_both_values, "35")
 {
 	struct scene scene;
 	struct handshake_message hello;
@@ -245,7 +246,7 @@ START_TEST(a_member_of_another_kind_fails_the_meeting_with_both_values)
 END_TEST
 
 /* A member that breaks the order of the meeting ends it; it does not stall or corrupt it. */
-START_TEST(a_member_that_speaks_out_of_turn_ends_the_meeting)
+FAULT_TEST(a_member_that_speaks_out_of_turn_ends_the_meeting, "35")
 {
 	struct scene scene;
 	struct handshake_message hello;
@@ -288,7 +289,7 @@ static int speak_as_nobody(const struct scene *scene, const struct sockaddr_un *
 	return hear(fd, &packet) != -EPIPE;
 }
 
-START_TEST(another_user_is_shut_out_whatever_it_says)
+FAULT_TEST(another_user_is_shut_out_whatever_it_says, "35 F84")
 {
 	struct scene scene;
 	struct sockaddr_un address;
@@ -325,7 +326,7 @@ static void hold_as_nobody(const struct sockaddr_un *address, socklen_t length, 
 		pause();
 }
 
-START_TEST(a_name_held_by_another_user_is_said_with_its_user)
+FAULT_TEST(a_name_held_by_another_user_is_said_with_its_user, "35 F84")
 {
 	struct rank_plan plans[2] = {rank_plan(0, 2), rank_plan(1, 2)};
 	struct rank_report *reports = reports_new(2);

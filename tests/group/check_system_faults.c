@@ -51,7 +51,7 @@ static void live_without_dev_shm(struct rank_seat *seat)
 }
 
 /* Row 31; F09. */
-START_TEST(the_size_of_dev_shm_does_not_matter)
+FAULT_TEST(the_size_of_dev_shm_does_not_matter, "31 F09 F48")
 {
 	struct rank_group group;
 	struct work_plan plan = {.fault = "rank=1,seq=7,kind=drop", .regions = true};
@@ -79,7 +79,7 @@ static void live_under_a_file_size_limit(struct rank_seat *seat)
 }
 
 /* Row 31. */
-START_TEST(a_file_size_limit_is_an_error_at_creation_that_names_it)
+FAULT_TEST(a_file_size_limit_is_an_error_at_creation_that_names_it, "31 F09")
 {
 	struct rank_group group;
 
@@ -112,7 +112,7 @@ static void create_without_descriptors(struct rank_seat *seat)
 }
 
 /* Row 32. */
-START_TEST(no_descriptors_at_creation_is_a_clear_error)
+FAULT_TEST(no_descriptors_at_creation_is_a_clear_error, "32")
 {
 	struct rank_group group;
 
@@ -168,7 +168,7 @@ static void work_without_descriptors(struct rank_seat *seat)
 }
 
 /* Row 32. */
-START_TEST(calls_rescues_and_verdicts_need_no_descriptor)
+FAULT_TEST(calls_rescues_and_verdicts_need_no_descriptor, "32")
 {
 	struct rank_group group;
 	struct work_plan plan = {.fault = "rank=2,seq=7,kind=drop;rank=1,seq=23,kind=kill"};
@@ -200,7 +200,7 @@ static void live_in_a_storm(struct rank_seat *seat)
 }
 
 /* Row 36. */
-START_TEST(a_storm_of_signals_has_no_effect)
+FAULT_TEST(a_storm_of_signals_has_no_effect, "36")
 {
 	struct rank_group group;
 	struct work_plan plan = {.fault = "rank=2,seq=7,kind=drop;rank=1,seq=9,kind=delay:20",
@@ -211,7 +211,7 @@ START_TEST(a_storm_of_signals_has_no_effect)
 }
 END_TEST
 
-START_TEST(a_storm_of_signals_does_not_change_a_verdict)
+FAULT_TEST(a_storm_of_signals_does_not_change_a_verdict, "36")
 {
 	struct rank_group group;
 	struct work_plan plan = {.fault = "rank=1,seq=13,kind=kill", .paths = _i ? "ring" : NULL};
@@ -277,7 +277,7 @@ static void fork_and_go_on(struct rank_seat *seat)
 }
 
 /* Row 37. */
-START_TEST(a_forked_child_gets_forked_from_everything_and_the_parent_goes_on)
+FAULT_TEST(a_forked_child_gets_forked_from_everything_and_the_parent_goes_on, "37 L2")
 {
 	struct rank_group group;
 
@@ -306,7 +306,7 @@ static void die_with_a_child(struct rank_seat *seat)
 }
 
 /* Row 37, L2. */
-START_TEST(a_child_that_outlives_its_rank_does_not_hide_the_death)
+FAULT_TEST(a_child_that_outlives_its_rank_does_not_hide_the_death, "37 L2")
 {
 	struct rank_group group;
 
@@ -317,6 +317,35 @@ START_TEST(a_child_that_outlives_its_rank_does_not_hide_the_death)
 END_TEST
 
 /* ---- starting -------------------------------------------------------------------------------- */
+
+/* No rank waits for another between its creation and its first call. */
+static void call_as_soon_as_created(struct rank_seat *seat)
+{
+	const struct work_plan *plan = seat->plan;
+
+	rank_apply(seat, plan);
+	for (int life = 0; life < 2; life++) {
+		seat->made = 0;
+		RANK_EXPECT_STATUS(seat, rank_create(seat, life), 0);
+		RANK_EXPECT(seat, rank_pass(seat, 5, 3000));
+		rank_destroy(seat);
+	}
+}
+
+/* F40: memory is nobody's before it is zero, and nobody calls before all have it: no first signal
+ * is lost to a rank that is slow. */
+FAULT_TEST(first_calls_are_right_though_a_rank_is_slow_at_a_step_of_its_creation, "F40")
+{
+	struct rank_group group;
+	struct work_plan plan = {
+		.fault =
+			fault_text("rank=%d,seq=%d,kind=delay:60,at=handshake", _i & 1, 7 - _i / 2),
+	};
+
+	run(&four, call_as_soon_as_created, &plan, &group);
+	assert_all_well(&group);
+}
+END_TEST
 
 static void wait_for_a_missing_rank(struct rank_seat *seat)
 {
@@ -331,7 +360,7 @@ static void wait_for_a_missing_rank(struct rank_seat *seat)
 }
 
 /* F31, F17, F107. */
-START_TEST(a_missing_rank_ends_the_creation_in_time_and_is_named)
+FAULT_TEST(a_missing_rank_ends_the_creation_in_time_and_is_named, "1 F31")
 {
 	struct rank_group group;
 
@@ -360,7 +389,7 @@ static void be_two_groups(struct rank_seat *seat)
 }
 
 /* F56, F49; row 34. */
-START_TEST(two_groups_at_once_do_not_see_each_other)
+FAULT_TEST(two_groups_at_once_do_not_see_each_other, "34 F49 F56")
 {
 	struct rank_group group;
 
@@ -386,7 +415,7 @@ static void create_under_an_old_id(struct rank_seat *seat)
 }
 
 /* F11, F82: nothing of the first life is there to be found by the second. */
-START_TEST(a_second_life_under_the_same_id_finds_nothing_of_the_first)
+FAULT_TEST(a_second_life_under_the_same_id_finds_nothing_of_the_first, "33 F11 F82")
 {
 	struct rank_group group;
 
@@ -404,7 +433,7 @@ static void differ_in_a_setting(struct rank_seat *seat)
 }
 
 /* Row 35; F78, F107: both values are named. */
-START_TEST(ranks_that_differ_in_a_setting_are_refused_with_both_values)
+FAULT_TEST(ranks_that_differ_in_a_setting_are_refused_with_both_values, "35 F78")
 {
 	struct rank_group group;
 
@@ -437,7 +466,7 @@ static void differ_in_the_table(struct rank_seat *seat)
 }
 
 /* S1: else they would take different paths for the same call. */
-START_TEST(ranks_that_differ_in_their_tuning_file_are_refused)
+FAULT_TEST(ranks_that_differ_in_their_tuning_file_are_refused, "35 F78")
 {
 	struct rank_group group;
 
@@ -483,7 +512,7 @@ static void read_the_environment(struct rank_seat *seat)
 }
 
 /* F17, F78: the deadline in force is the one that was set; the environment is only read. */
-START_TEST(a_deadline_from_the_environment_is_the_one_in_force)
+FAULT_TEST(a_deadline_from_the_environment_is_the_one_in_force, "F17 F78")
 {
 	struct rank_group group;
 
@@ -516,7 +545,7 @@ static void call_very_often(struct rank_seat *seat)
 }
 
 /* F87. */
-START_TEST(memory_does_not_grow_with_calls)
+FAULT_TEST(memory_does_not_grow_with_calls, "F57 F87")
 {
 	struct rank_group group;
 
@@ -546,7 +575,7 @@ static void come_and_go(struct rank_seat *seat)
 }
 
 /* F57, F74 on the host. */
-START_TEST(neither_memory_nor_descriptors_grow_with_communicators)
+FAULT_TEST(neither_memory_nor_descriptors_grow_with_communicators, "F57 F87")
 {
 	struct rank_group group;
 
@@ -577,6 +606,9 @@ static Suite *suite(void)
 
 	c = tcase_create("starting");
 	tcase_set_timeout(c, 600);
+	tcase_add_loop_test(c,
+			    first_calls_are_right_though_a_rank_is_slow_at_a_step_of_its_creation,
+			    0, rank_tests_long() ? 16 : 2);
 	tcase_add_test(c, a_missing_rank_ends_the_creation_in_time_and_is_named);
 	tcase_add_test(c, two_groups_at_once_do_not_see_each_other);
 	tcase_add_test(c, a_second_life_under_the_same_id_finds_nothing_of_the_first);

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,9 @@ int rank_create(struct rank_seat *seat, int id_index)
 {
 	struct belay_health health = {.size = sizeof(health)};
 
+	if (seat->config.fault && !seat->report->injected[0])
+		(void)snprintf(seat->report->injected, sizeof(seat->report->injected), "%s",
+			       seat->config.fault);
 	seat->report->created = belay_comm_create(&seat->comm, &seat->ids[id_index], seat->rank,
 						  seat->nranks, &seat->config);
 	if (seat->report->created)
@@ -152,16 +156,39 @@ static void check_untouched(struct rank_seat *seat, const struct call_shape *sha
 	}
 }
 
-static int make_call(struct rank_seat *seat, const struct call_shape *shape)
+static uint64_t own_rescues(const struct rank_seat *seat)
 {
-	uint64_t begin = rank_now_ns();
-	int status = belay_allreduce(shape->send, shape->recv, shape->count, BELAY_F32, BELAY_SUM,
-				     seat->comm, NULL);
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
 
+	if (!fault_results_wanted() || belay_comm_statistics(seat->comm, &statistics))
+		return 0;
+	return statistics.own_rescues;
+}
+
+static int note_failure(struct rank_seat *seat, int status)
+{
 	if (status && !seat->report->failed) {
 		seat->report->failed = status;
-		seat->report->failed_ns = rank_now_ns() - begin;
+		seat->report->failed_at = rank_now_ns();
 	}
+	return status;
+}
+
+static int make_call(struct rank_seat *seat, const struct call_shape *shape)
+{
+	struct rank_report *report = seat->report;
+	uint64_t rescues = own_rescues(seat), ns;
+	bool first = !report->failed;
+	int status;
+
+	report->began_at = rank_now_ns();
+	status = note_failure(seat, belay_allreduce(shape->send, shape->recv, shape->count,
+						    BELAY_F32, BELAY_SUM, seat->comm, NULL));
+	ns = rank_now_ns() - report->began_at;
+	if (status && first)
+		report->failed_ns = ns;
+	if (!status && own_rescues(seat) > rescues && ns > report->rescue_ns)
+		report->rescue_ns = ns;
 	return status;
 }
 
@@ -200,13 +227,6 @@ bool rank_call(struct rank_seat *seat, size_t count)
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
-
-static int note_failure(struct rank_seat *seat, int status)
-{
-	if (status && !seat->report->failed)
-		seat->report->failed = status;
-	return status;
-}
 
 bool rank_pass(struct rank_seat *seat, int calls, size_t count)
 {

@@ -372,6 +372,59 @@ static void check_ranks(const struct rank_group *group)
 	ck_assert_msg(good, "ranks complain, or leak descriptors (exit 4):%s", text);
 }
 
+/* From the last that is known of those who died to the failure of the last survivor's call; where
+ * nobody died, how long the longest failed call took of those who are not to blame. */
+static uint64_t verdict_ns(const struct rank_group *group, int culprit)
+{
+	uint64_t died = 0, known = 0, longest = 0;
+
+	for (int r = 0; r < group->nranks; r++) {
+		const struct rank_report *report = &group->report[r];
+		bool dead = group->wait_status[r] != 0;
+
+		if (dead && (!died || report->began_at < died))
+			died = report->began_at;
+		if (!dead && report->failed_at > known)
+			known = report->failed_at;
+		if (!dead && r != culprit && report->failed_ns > longest)
+			longest = report->failed_ns;
+	}
+	return died && known > died ? known - died : longest;
+}
+
+/* What the table of docs/faults.md says of the run; each rank's word that tells most is taken. */
+static void note_run(const struct rank_spec *spec, const struct rank_group *group)
+{
+	const struct rank_report *with_verdict = NULL, *rescued = NULL, *refused = NULL;
+	struct fault_result result = {.nranks = spec->nranks,
+				      .one_core = spec->one_core,
+				      .injected = "",
+				      .outcome = rank_group_alive(group) ? "complete" : "ended"};
+
+	for (int r = 0; r < group->nranks; r++) {
+		const struct rank_report *report = &group->report[r];
+
+		if (report->injected[0])
+			result.injected = report->injected;
+		if (report->has_verdict && !with_verdict)
+			with_verdict = report;
+		if (report->created && !refused)
+			refused = report;
+		if (report->rescue_ns && (!rescued || report->rescue_ns > rescued->rescue_ns))
+			rescued = report;
+	}
+	if (with_verdict) {
+		result.outcome = belay_cause_name(with_verdict->verdict.cause);
+		result.ns = verdict_ns(group, with_verdict->verdict.rank);
+	} else if (refused) {
+		result.outcome = belay_status_name(refused->created);
+	} else if (rescued) {
+		result.outcome = "rescued";
+		result.ns = rescued->rescue_ns;
+	}
+	fault_results_add(&result);
+}
+
 static void prepare(struct run *run, const struct rank_spec *spec)
 {
 	size_t bytes = sizeof(struct board) + (size_t)spec->nranks * sizeof(struct rank_report);
@@ -401,6 +454,7 @@ void rank_group_run(const struct rank_spec *spec, struct rank_group *ret_group)
 		kill_all(&run);
 	reap(&run, ret_group);
 	(void)close(run.end);
+	note_run(spec, ret_group);
 	if (!in_time)
 		describe_ranks(ret_group, text, sizeof(text));
 	ck_assert_msg(in_time, "the cap was over and all ranks were killed:%s", text);

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "runtime/belay.h"
+#include "tests/support/fault_results.h"
 
 #define RANK_IDS    512
 #define RANK_TRIALS 4096
@@ -28,6 +29,10 @@ struct rank_report {
 	int created;	    /* status of the last creation */
 	int failed;	    /* status of the first call or pass end that failed; 0: none */
 	uint64_t failed_ns; /* how long it took */
+	uint64_t began_at,
+		failed_at;  /* the last call, and when `failed` was known: rank_now_ns() */
+	uint64_t rescue_ns; /* the longest call of this rank that ended by rescue; noted
+			     * only for fault_results.h */
 	uint64_t calls;	    /* calls that returned 0, in all communicators */
 	uint64_t passes;    /* passes committed */
 	uint64_t bits;	    /* hash of all outputs so far: equal on ranks that saw the same */
@@ -40,6 +45,7 @@ struct rank_report {
 	int destroyed;		      /* status of the first communicator's destruction */
 	int messages;		      /* to the log callback */
 	bool left_nccl;		      /* one of them: rescues go over sockets from now on */
+	char injected[256];	      /* BELAY_FAULT of the first creation */
 	char message[600];	      /* the last one of level error */
 	char complaint[600];	      /* the first expectation that did not hold; "": all held */
 	char text[4096];	      /* the scenario's own */
