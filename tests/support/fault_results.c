@@ -26,10 +26,11 @@ struct noted {
 };
 
 static struct {
-	pid_t owner;	  /* the program's process: it alone writes the file */
-	const char *test; /* of the test that runs, in its process */
-	const char *shows;
-	unsigned first; /* of its results */
+	char file[4096];
+	pid_t owner; /* the program's process: it alone writes the file */
+	const char *test;
+	const char *shows; /* of the test that runs, in its process */
+	unsigned first;	   /* of its results */
 	struct {
 		_Atomic unsigned used;
 		struct noted noted[RESULTS_MAX];
@@ -38,10 +39,14 @@ static struct {
 
 __attribute__((constructor)) static void open_results(void)
 {
+	const char *file = getenv("BELAY_FAULT_RESULTS");
 	void *memory;
 
-	if (!getenv("BELAY_FAULT_RESULTS"))
+	if (!file)
 		return;
+	(void)snprintf(results.file, sizeof(results.file), "%s", file);
+	/* Or the library would warn of a setting that it does not know. */
+	(void)unsetenv("BELAY_FAULT_RESULTS");
 	memory = mmap(NULL, sizeof(*results.shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
@@ -71,14 +76,13 @@ static void write_result(int fd, const char *program, const struct noted *noted)
 
 __attribute__((destructor)) static void close_results(void)
 {
-	const char *file = getenv("BELAY_FAULT_RESULTS");
 	int fd;
 
-	if (!results.shared || results.owner != getpid() || !file)
+	if (!results.shared || results.owner != getpid())
 		return;
-	fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	fd = open(results.file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	if (fd < 0) {
-		perror(file);
+		perror(results.file);
 		return;
 	}
 	for (unsigned i = 0; i < used(); i++)
