@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -155,6 +156,16 @@ int belay_process_comm_count(const struct belay_process *process)
 	return process ? process->count : 0;
 }
 
+/* Texts of another process go to terminals, JSON and labels: nothing in them may act there. */
+static void clean(char *text, int digits_only)
+{
+	for (; *text; text++) {
+		if (digits_only ? !isxdigit((unsigned char)*text)
+				: (unsigned char)*text < ' ' || (unsigned char)*text > '~')
+			*text = '?';
+	}
+}
+
 int belay_process_comm(const struct belay_process *process, int index,
 		       struct belay_process_comm *ret_comm)
 {
@@ -167,6 +178,7 @@ int belay_process_comm(const struct belay_process *process, int index,
 	segment = &process->comm[index];
 	snprintf(comm.id, sizeof(comm.id), "%.*s", (int)sizeof(segment->head->comm_id) - 1,
 		 segment->head->comm_id);
+	clean(comm.id, 1);
 	comm.nranks = (int)segment->nranks;
 	comm.path = control_view_path(segment);
 	/* Relaxed: numbers to be shown, each by itself. */
@@ -176,6 +188,8 @@ int belay_process_comm(const struct belay_process *process, int index,
 		atomic_load_explicit(&segment->head->rescued_seqs, memory_order_relaxed);
 	comm.verdict.size = sizeof(comm.verdict);
 	comm.has_verdict = control_view_verdict(segment, &comm.verdict);
+	if (comm.has_verdict)
+		clean(comm.verdict.text, 0);
 	*ret_comm = comm;
 	return 0;
 }
