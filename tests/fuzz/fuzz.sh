@@ -14,7 +14,7 @@ trace="trace/call_columns.c trace/call_log_format.c trace/call_log_reader.c trac
 runtime_parts()
 {
 	cd "$source"
-	find runtime kernels trace -name '*.c' ! -name tracepoints.c ! -name 'gpu_[cdm]*' ! -name nccl_jobs.c \
+	find runtime kernels trace -name '*.c' ! -path 'runtime/nccl/*' ! -name tracepoints.c ! -name 'gpu_[cdm]*' ! -name nccl_jobs.c \
 		! -name nccl_library.c ! -name nccl_worker.c ! -name create_from_nccl.c
 }
 
@@ -24,9 +24,11 @@ leaks=1
 case $target in
 call_columns | call_log_reader) parts=$trace ;;
 ctf_check) parts="tools/analyze/containers.c tools/analyze/ctf_check.c" ;;
+documents) parts="$causes tools/analyze/containers.c tools/analyze/cost_table.c tools/bench/bench_script.c" ;;
 fault_specs) parts="$causes runtime/fault_injection.c" ;;
 handshake) parts="$causes $settings runtime/group/handshake.c" ;;
 peers) parts=$(runtime_parts) leaks=0 ;;
+process) parts="$(runtime_parts) tools/command_line.c tools/info/info_process.c" ;;
 settings) parts="$causes $settings runtime/tuning.c runtime/cuda/launch_shape.c runtime/group/environment_id.c" ;;
 *)
 	echo "fuzz.sh: no target '$target'" >&2
@@ -43,7 +45,7 @@ done
 sed '/HAVE_LTTNG_UST/d' config.h >"fuzz/$target/config.h"
 # shellcheck disable=SC2086 # several files
 ${FUZZ_CC:-clang} -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"fuzz/$target" -I"$source" \
-	-o "fuzz/$target/fuzz" $objects -lzstd
+	-o "fuzz/$target/fuzz" $objects -lzstd -ljansson
 # What is made once, and used by each input, would be taken for a leak.
 exec nice -n 10 "fuzz/$target/fuzz" -detect_leaks="$leaks" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
 	-artifact_prefix="fuzz/$target/" "fuzz/$target/found" "$source/tests/fuzz/$target"
