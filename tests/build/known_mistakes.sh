@@ -50,7 +50,7 @@ all_licensed()
 	files=$(find README.md configure.ac Makefile.am runtime kernels trace tools tests docs \
 		-type d \( -name links -o -name '.*' \) -prune -o -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \
 		-o -name '*.def' -o -name '*.map' -o -name '*.in' -o -name '*.ac' -o -name '*.am' -o -name 'belay*.m4' \
-		-o -name '*.sh' -o -name '*.awk' -o -name '*.md' -o -name '*.pml' -o -name '*.[1-8]' \) \
+		-o -name '*.sh' -o -name '*.awk' -o -name '*.litmus' -o -name '*.md' -o -name '*.pml' -o -name '*.[1-8]' \) \
 		-exec grep -L 'SPDX-License-Identifier: Apache-2.0' {} +)
 	[ -z "$files" ] || { echo "$files"; return 1; }
 }
