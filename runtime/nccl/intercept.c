@@ -30,8 +30,7 @@
 
 /* ---- the real one ---------------------------------------------------------------------------- */
 
-/* How deep this thread is in calls of the real NCCL. Its functions call each other by name, which
- * leads here. */
+/* How deep this thread is in calls of the real NCCL. */
 static _Thread_local unsigned inside;
 
 static void enter(void)
@@ -60,10 +59,18 @@ static ncclResult_t lacks(const char *function)
 #define REAL(X, ...)                                                                               \
 	(real_nccl()->X ? (enter(), leave(real_nccl()->X(__VA_ARGS__))) : lacks("nccl" #X))
 
-static bool stands_between(void)
+/*
+ * Functions of the real NCCL call each other by name, which leads here: ncclCommCount() asks
+ * ncclCommGetAsyncError() first, for one. They are to get each other, also where belay has called
+ * NCCL, on threads of its own.
+ */
+static bool stands_between_caller(const void *caller)
 {
-	return !real_nccl_alone() && inside == 0;
+	return !real_nccl_alone() && inside == 0 && real_nccl() && !real_nccl_holds(caller);
 }
+
+/* In a function that is exported. */
+#define stands_between() stands_between_caller(__builtin_return_address(0))
 
 /* ---- communicators --------------------------------------------------------------------------- */
 

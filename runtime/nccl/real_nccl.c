@@ -5,7 +5,9 @@
 #include "runtime/nccl/real_nccl.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,9 @@
 
 static struct real_nccl real;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Where its code is; constant once it has been found. */
+static uintptr_t code_begin, code_end;
 
 static const char *wanted_file(void)
 {
@@ -39,6 +44,28 @@ static void find_functions(void)
 	}
 }
 
+/* Stops at the object that holds the address, and keeps where its segments begin and end. */
+static int keep_range(struct dl_phdr_info *object, size_t size, void *address)
+{
+	uintptr_t begin = UINTPTR_MAX, end = 0;
+
+	(void)size;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		uintptr_t at = object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
+
+		if (object->dlpi_phdr[i].p_type != PT_LOAD)
+			continue;
+		begin = at < begin ? at : begin;
+		end = at + object->dlpi_phdr[i].p_memsz > end ? at + object->dlpi_phdr[i].p_memsz
+							      : end;
+	}
+	if ((uintptr_t)address < begin || (uintptr_t)address >= end)
+		return 0;
+	code_begin = begin;
+	code_end = end;
+	return 1;
+}
+
 static void find(void)
 {
 	struct nccl_library library;
@@ -55,12 +82,18 @@ static void find(void)
 	real.version = library.version;
 	snprintf(real.file, sizeof(real.file), "%s", library.file);
 	find_functions();
+	(void)dl_iterate_phdr(keep_range, dlsym(real.handle, "ncclGetVersion"));
 }
 
 const struct real_nccl *real_nccl(void)
 {
 	(void)pthread_once(&once, find);
 	return &real;
+}
+
+bool real_nccl_holds(const void *address)
+{
+	return (uintptr_t)address >= code_begin && (uintptr_t)address < code_end;
 }
 
 void *real_nccl_function(const char *name)

@@ -88,6 +88,9 @@ const struct real_nccl *real_nccl(void);
 /* A function of it by its whole name, as whatever type it is assigned to; NULL: it has none. */
 void *real_nccl_function(const char *name);
 
+/* The address is in it, once it has been found: code of its own. */
+bool real_nccl_holds(const void *address);
+
 /* BELAY_DISABLE=1: everything goes straight to the real one. Read once. */
 bool real_nccl_alone(void);
 

@@ -139,9 +139,13 @@ static void tell_refused(const struct twin *twin, int status)
 static void make(struct twin *twin)
 {
 	struct belay_comm *belay = NULL;
+	ncclResult_t result = real_nccl()->CommCount(twin->nccl, &twin->nranks);
 	int status = 0;
 
-	if (real_nccl()->CommCount(twin->nccl, &twin->nranks) == ncclSuccess && twin->nranks > 1)
+	if (result != ncclSuccess)
+		say(BELAY_LOG_WARN, "a communicator stays with NCCL alone: ncclCommCount: %s (%d)",
+		    real_nccl()->GetErrorString(result), (int)result);
+	else if (twin->nranks > 1)
 		status = belay_comm_create_from_nccl(&belay, twin->nccl, NULL);
 	twin->belay = belay;
 	if (belay)

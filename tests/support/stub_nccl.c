@@ -536,10 +536,20 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 	return ncclSuccess;
 }
 
+/* NCCL asks itself by a function that a library before it may define. */
+static bool is_ready(ncclComm_t comm)
+{
+	ncclResult_t error = ncclSuccess;
+
+	return ncclCommGetAsyncError(comm, &error) == ncclSuccess && error != ncclInProgress;
+}
+
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
 	GO_WRONG("CommCount", NULL);
 	PASS_ON(ncclCommCount, comm, count);
+	if (!is_ready(comm))
+		return ncclInvalidArgument;
 	*count = comm->nranks;
 	return ncclSuccess;
 }
@@ -548,6 +558,8 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
 	GO_WRONG("CommCuDevice", NULL);
 	PASS_ON(ncclCommCuDevice, comm, device);
+	if (!is_ready(comm))
+		return ncclInvalidArgument;
 	*device = comm->device;
 	return ncclSuccess;
 }
@@ -556,6 +568,8 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
 	GO_WRONG("CommUserRank", NULL);
 	PASS_ON(ncclCommUserRank, comm, rank);
+	if (!is_ready(comm))
+		return ncclInvalidArgument;
 	*rank = comm->rank;
 	return ncclSuccess;
 }
