@@ -92,7 +92,7 @@ static void create_without_pidfds(struct rank_seat *seat)
 		seat->report->number[7] = 1;
 		return;
 	}
-	seat->config.start_ms = "2000";
+	seat->config.start_ms = "500";
 	RANK_EXPECT(seat, rank_create(seat, 0) != 0);
 	keep_error(seat);
 }

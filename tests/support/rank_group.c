@@ -57,6 +57,15 @@ bool rank_tests_long(void)
 	return value && strcmp(value, "1") == 0;
 }
 
+int rank_times(const char *variable, int in_long, int ordinary)
+{
+	const char *value = getenv(variable);
+
+	if (value && atoi(value) > 0)
+		return atoi(value);
+	return rank_tests_long() ? in_long : ordinary;
+}
+
 int rank_open_descriptors(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -129,6 +138,8 @@ static void take_message(void *user, enum belay_log_level level, const char *mes
 	pthread_mutex_lock(&seat->log_lock);
 	seat->report->messages++;
 	seat->report->left_nccl |= strstr(message, "gathering over NCCL failed") != NULL;
+	if (!seat->report->told_at && strstr(message, "verdict "))
+		seat->report->told_at = rank_now_ns();
 	if (level == BELAY_LOG_ERROR)
 		(void)snprintf(seat->report->message, sizeof(seat->report->message), "%s", message);
 	pthread_mutex_unlock(&seat->log_lock);
@@ -279,6 +290,26 @@ static void kill_all(const struct run *run)
 		(void)kill(run->pid[i], SIGKILL);
 }
 
+/* As rank_await(): a word of the ranks ends this, or the cap. */
+static void strike(const struct run *run, struct rank_group *group)
+{
+	const struct rank_blow *blow = &run->spec->blow;
+	struct timespec rest = {.tv_sec = (time_t)(blow->after_ns / (1000 * NS_PER_MS)),
+				.tv_nsec = (long)(blow->after_ns % (1000 * NS_PER_MS))};
+
+	while (atomic_load_explicit(&run->board->words[RANK_BLOW], memory_order_acquire) <
+	       blow->at) {
+		if (rank_now_ns() >= run->deadline_ns)
+			return;
+		(void)poll(NULL, 0, 1);
+	}
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, NULL);
+	group->blow_at = rank_now_ns();
+	for (int i = 0; i < run->nprocesses; i++)
+		if (blow->rank < 0 || blow->rank == i)
+			(void)kill(run->pid[i], blow->signal);
+}
+
 /* True when every process of the run has closed the pipe; false when the cap was over first. */
 static bool wait_for_end(const struct run *run)
 {
@@ -372,20 +403,23 @@ static void check_ranks(const struct rank_group *group)
 	ck_assert_msg(good, "ranks complain, or leak descriptors (exit 4):%s", text);
 }
 
-/* From the last that is known of those who died to the failure of the last survivor's call; where
- * nobody died, how long the longest failed call took of those who are not to blame. */
+/* From the blow, or the last that is known of those who died, to the moment at which the last
+ * survivor knew; where nobody died, how long the longest failed call took of those who are not to
+ * blame. */
 static uint64_t verdict_ns(const struct rank_group *group, int culprit)
 {
-	uint64_t died = 0, known = 0, longest = 0;
+	uint64_t died = group->blow_at, known = 0, longest = 0;
 
 	for (int r = 0; r < group->nranks; r++) {
 		const struct rank_report *report = &group->report[r];
 		bool dead = group->wait_status[r] != 0;
 
-		if (dead && (!died || report->began_at < died))
+		uint64_t knew = report->failed_at ? report->failed_at : report->told_at;
+
+		if (dead && !group->blow_at && (!died || report->began_at < died))
 			died = report->began_at;
-		if (!dead && report->failed_at > known)
-			known = report->failed_at;
+		if (!dead && knew > known)
+			known = knew;
 		if (!dead && r != culprit && report->failed_ns > longest)
 			longest = report->failed_ns;
 	}
@@ -398,13 +432,13 @@ static void note_run(const struct rank_spec *spec, const struct rank_group *grou
 	const struct rank_report *with_verdict = NULL, *rescued = NULL, *refused = NULL;
 	struct fault_result result = {.nranks = spec->nranks,
 				      .one_core = spec->one_core,
-				      .injected = "",
+				      .injected = spec->injected ? spec->injected : "",
 				      .outcome = rank_group_alive(group) ? "complete" : "ended"};
 
 	for (int r = 0; r < group->nranks; r++) {
 		const struct rank_report *report = &group->report[r];
 
-		if (report->injected[0])
+		if (report->injected[0] && !spec->injected)
 			result.injected = report->injected;
 		if (report->has_verdict && !with_verdict)
 			with_verdict = report;
@@ -449,10 +483,13 @@ void rank_group_run(const struct rank_spec *spec, struct rank_group *ret_group)
 	prepare(&run, spec);
 	*ret_group = (struct rank_group){.nranks = spec->nranks, .report = run.board->report};
 	start(&run);
+	if (spec->blow.signal)
+		strike(&run, ret_group);
 	in_time = wait_for_end(&run);
 	if (!in_time)
 		kill_all(&run);
 	reap(&run, ret_group);
+	ret_group->end_at = rank_now_ns();
 	(void)close(run.end);
 	note_run(spec, ret_group);
 	if (!in_time)

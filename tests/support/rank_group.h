@@ -21,8 +21,9 @@
 #include "tests/support/fault_results.h"
 
 #define RANK_IDS    512
-#define RANK_TRIALS 4096
+#define RANK_TRIALS 10240
 #define RANK_WORDS  16
+#define RANK_BLOW   (RANK_WORDS - 2) /* the word that struct rank_blow waits for */
 
 /* How it went on one rank. Zeroed before the run. */
 struct rank_report {
@@ -31,6 +32,7 @@ struct rank_report {
 	uint64_t failed_ns; /* how long it took */
 	uint64_t began_at,
 		failed_at;  /* the last call, and when `failed` was known: rank_now_ns() */
+	uint64_t told_at;   /* the first message about a verdict */
 	uint64_t rescue_ns; /* the longest call of this rank that ended by rescue; noted
 			     * only for fault_results.h */
 	uint64_t calls;	    /* calls that returned 0, in all communicators */
@@ -73,6 +75,14 @@ struct rank_seat {
 
 typedef void (*rank_scenario)(struct rank_seat *seat);
 
+/* What the test does to ranks from outside. */
+struct rank_blow {
+	int signal;	   /* 0: nothing */
+	int rank;	   /* -1: all of them */
+	uint64_t at;	   /* once word RANK_BLOW is at least this; 0: from the start */
+	uint64_t after_ns; /* then so much later */
+};
+
 struct rank_spec {
 	int nranks;
 	rank_scenario scenario;
@@ -80,12 +90,16 @@ struct rank_spec {
 	unsigned cap_ms; /* 0: 30 s */
 	bool one_core;	 /* all ranks on one core */
 	bool threads;	 /* ranks are threads of one process */
-	bool gpu;	 /* ranks use a GPU, whose driver keeps descriptors of its own */
+	struct rank_blow blow;
+	const char *injected; /* words for fault_results.h, where BELAY_FAULT says nothing */
+	bool gpu;	      /* ranks use a GPU, whose driver keeps descriptors of its own */
 };
 
 struct rank_group {
 	int nranks;
 	struct rank_report *report;	  /* by rank */
+	uint64_t blow_at;		  /* when the blow fell; 0: it did not */
+	uint64_t end_at;		  /* when the last process had ended */
 	int wait_status[BELAY_RANKS_MAX]; /* as waitpid() gives it; threads: of their process */
 };
 
@@ -98,6 +112,9 @@ uint64_t rank_group_alive(const struct rank_group *group);
 
 /* True when BELAY_TESTS_LONG=1. */
 bool rank_tests_long(void);
+/* How often a test repeats itself: the variable's number; without it the one for BELAY_TESTS_LONG=1
+ * or the ordinary one. */
+int rank_times(const char *variable, int in_long, int ordinary);
 
 /* Waits until word `index` is at least `value`. False after 20 s. */
 bool rank_await(struct rank_seat *seat, int index, uint64_t value);
