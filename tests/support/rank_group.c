@@ -450,6 +450,8 @@ static void note_run(const struct rank_spec *spec, const struct rank_group *grou
 	if (with_verdict) {
 		result.outcome = belay_cause_name(with_verdict->verdict.cause);
 		result.ns = verdict_ns(group, with_verdict->verdict.rank);
+	} else if (group->blow_at && !rank_group_alive(group)) {
+		result.ns = group->end_at - group->blow_at;
 	} else if (refused) {
 		result.outcome = belay_status_name(refused->created);
 	} else if (rescued) {
