@@ -9,6 +9,9 @@
  *
  * Whoever swaps first is right for all; a rank that dies before it swaps is left out by the next
  * lowest. A rank that the verdict found stuck is no survivor, even if it wakes up.
+ *
+ * Ordering contract [HEIRS]: (1) the swap of `heir_of` releases the line, (2) the load that finds
+ * it acquires. A line is not written again once it is named.
  */
 #include <string.h>
 
@@ -57,7 +60,7 @@ static int publish(struct belay_comm *comm, uint64_t mask)
 		return status;
 	comm->own->heirs.mask = mask;
 	memcpy(comm->own->heirs.id, &id, sizeof(id));
-	/* Release: mask and id stand before the word. Lost: another one was first. */
+	/* [HEIRS] (1): mask and id stand before the word. Lost: another one was first. */
 	(void)atomic_compare_exchange_strong_explicit(&comm->control.head->heir_of, &none,
 						      comm->rank + 1, memory_order_acq_rel,
 						      memory_order_acquire);
@@ -83,8 +86,8 @@ static int ask(struct belay_comm *comm, uint64_t deadline, uint64_t *ret_mask,
 		return BELAY_E_STATE;
 	atomic_store_explicit(&comm->own->heir_asked, 1, memory_order_release);
 	for (;;) {
-		uint32_t heir =
-			atomic_load_explicit(&comm->control.head->heir_of, memory_order_acquire);
+		uint32_t heir = atomic_load_explicit(&comm->control.head->heir_of,
+						     memory_order_acquire); /* [HEIRS] (2) */
 		uint64_t asked = 0, live;
 		int status = 0;
 

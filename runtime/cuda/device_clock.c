@@ -29,9 +29,9 @@ struct device_clock {
 	uint64_t used; /* comparisons taken in */
 };
 
-/* Contract [CALIBRATION]: the order's store is release and the answer's load acquire, though the
- * GPU gives no order for them; both words of the answer come in one 16-byte store, and the round in
- * it tells whose ticks they are: ticks are read again when the round changes. */
+/* Ordering contract [CALIBRATION]: the order's store is release and the answer's load acquire,
+ * though the GPU gives no order for them; both words of the answer come in one 16-byte store, and
+ * the round in it tells whose ticks they are: ticks are read again when the round changes. */
 static uint64_t load(const uint64_t *word)
 {
 	return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);

@@ -78,15 +78,16 @@ struct nccl_worker {
 	int status;
 	char why[NCCL_TEXT_BYTES];
 
-	/* [GATHER] `progress` is stored RUNNING by the watcher, and changed to DONE or FAILED by
-	 * one compare-and-swap, of the job or of the watcher at the deadline. Release and acquire:
-	 * the job's `gather_why` is there when its FAILED is read, `gather_took_ns` with DONE. */
+	/* Ordering contract [GATHER]: `progress` is stored RUNNING by the watcher, and changed to
+	 * DONE or FAILED by one compare-and-swap, of the job or of the watcher at the deadline.
+	 * Release and acquire: the job's `gather_why` is there when its FAILED is read,
+	 * `gather_took_ns` with DONE. */
 	_Atomic int progress;
 	struct nccl_gather gather;
 	char gather_why[NCCL_TEXT_BYTES];
 	uint64_t gather_took_ns;
-	/* [CALLS] the first error of the calls communicator; changed once, by nccl_calls_failed().
-	 * Release and acquire: `calls_why` is there when it is read. */
+	/* Ordering contract [CALLS]: the first error of the calls communicator; changed once, by
+	 * nccl_calls_failed(). Release and acquire: `calls_why` is there when it is read. */
 	_Atomic int calls_error; /* CALLS_CLAIMED while the text is being written */
 	char calls_why[NCCL_TEXT_BYTES];
 

@@ -18,6 +18,21 @@
  * use that data until every rank is done with t: only then can the writer be in turn t + 2, whose
  * slot and description are the same memory (invariant 4). Step words only grow.
  *
+ *   calling thread, turn t + 2             watcher that may have come too late
+ *   acquired: all have staged t + 1        loads of the slot and the description
+ *   (3) release fence; then it stores      (4) acquire fence; loads of all done words
+ *
+ * If one of them is not done with t, nothing that was loaded is of t + 2.
+ *
+ * Ordering contract [DEAD]
+ *
+ *   whoever buries rank d                  any watcher
+ *   learned of the end: what d stored      (2) load-acquire of `dead`
+ *   on a device: CAS of d's `left_whole`   loads of d's words, of `left_whole`
+ *   (1) fetch-or of `dead`, acq_rel  --->
+ *
+ * If (2) has d's bit, d's words are its last ones, and `left_whole` is answered.
+ *
  * Ordering contract [VERDICT], rules V1 to V3 and C1
  *
  *   proposer, or anyone who settles        rank that commits or goes on

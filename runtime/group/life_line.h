@@ -13,7 +13,10 @@
  *                                                    from the dead mask
  *
  * Only a process that dies, or becomes another program, ends its watcher so. A forked child holds
- * nothing. Ordering: looking at a line that has fallen acquires what its owner did.
+ * nothing.
+ *
+ * Ordering contract [LIFE LINE]: whoever finds `held` set (acquire; set with release) finds the
+ * mutex made; whoever finds the line fallen has acquired, with the mutex, what its owner did.
  */
 #ifndef BELAY_RUNTIME_GROUP_LIFE_LINE_H
 #define BELAY_RUNTIME_GROUP_LIFE_LINE_H

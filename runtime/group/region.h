@@ -18,7 +18,7 @@
  * value tells nothing. The slot stays as it is until every rank is done with t (invariant 4). A
  * reader may store back into a slot the words it has read there (host_sum.h: touch): the same
  * values, before it posts `done`, so that they can neither change nor outlive the slot's use.
- * [RESULT] is the same for `results`.
+ * Ordering contract [RESULT] is the same for `results`.
  */
 #ifndef BELAY_RUNTIME_GROUP_REGION_H
 #define BELAY_RUNTIME_GROUP_REGION_H

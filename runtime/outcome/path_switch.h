@@ -3,12 +3,12 @@
  * Changing the path of a running communicator, rules S1, S2 and S4: from an agreed turn on, all
  * ranks take the other path; no call decides by itself.
  *
- * Only rank 0's calling thread announces a switch, at the entry of a call and before it stages that
- * call's first turn: from the turn after this call. No rank can be further than this call then, for
- * it needs rank 0's input; and every rank that gets further has acquired a word that rank 0 stored
- * after the announcement (contract PROGRESS or ARRIVAL). So all ranks know of the switch before
- * they begin the turn it starts with. In the call that takes a switch none is announced, for ranks
- * that are not yet as far have still to read the word.
+ * Ordering contract [PATH SWITCH]: only rank 0's calling thread announces a switch, at the entry of
+ * a call and before it stages that call's first turn: from the turn after this call. No rank can be
+ * further than this call then, for it needs rank 0's input; and every rank that gets further has
+ * acquired a word that rank 0 stored after the announcement (contract PROGRESS or ARRIVAL). So all
+ * ranks know of the switch before they begin the turn it starts with. In the call that takes a
+ * switch none is announced, for ranks that are not yet as far have still to read the word.
  */
 #ifndef BELAY_RUNTIME_OUTCOME_PATH_SWITCH_H
 #define BELAY_RUNTIME_OUTCOME_PATH_SWITCH_H

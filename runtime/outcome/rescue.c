@@ -197,7 +197,7 @@ static bool is_over(const struct belay_comm *comm, uint64_t turn)
 {
 	struct progress progress;
 
-	/* Acquire: the loads of slots stay before those of the done words. */
+	/* [PROGRESS] (4): the loads of slots stay before those of the done words. */
 	atomic_thread_fence(memory_order_acquire);
 	comm_read_progress(comm, &progress);
 	return progress_all_done(&progress, turn);

@@ -121,7 +121,19 @@ enum commit_state { COMMIT_WAIT, COMMIT_SETTLE, COMMIT_DONE, COMMIT_FAILED };
  * and ask again. */
 enum commit_state verdict_commit(uint64_t word, const struct progress *progress, uint64_t turn);
 
-/* The rescue word: (turn, attempt, who began it). 0: no rescue so far. */
+/* The rescue word: (turn, attempt, who began it). 0: no rescue so far.
+ *
+ * Ordering contract [RESCUE]
+ *
+ *   watcher that begins an attempt         any watcher
+ *   relaxed stores: rescue_members, _lost,
+ *   _gather, by (turn + attempt) parity
+ *   (1) CAS of the word, seq_cst     --->  (2) load-acquire of the word
+ *                                          loads of the beginner's words of that parity
+ *
+ * If (2) reads what (1) wrote, the words are of this attempt or, when its turn is over, perhaps of
+ * a later one: whoever joins looks at the done words after them.
+ */
 static inline uint64_t rescue_pack(uint64_t turn, unsigned attempt, unsigned rank)
 {
 	return (turn & VERDICT_TURN_MAX) << 10 | (uint64_t)(attempt & 0xf) << 6 | (rank & 0x3f);

@@ -33,6 +33,8 @@ void path_stage(struct belay_comm *comm, const struct call *call, uint64_t turn,
 {
 	struct control_call *description = &comm->own->call[turn & 1];
 
+	/* [PROGRESS] (3): in this turn, so all ranks are done with turn - 2. */
+	atomic_thread_fence(memory_order_release);
 	host_sum_stage(region_slot(&comm->region, comm->rank, turn), input, bytes);
 	description->seq = call->seq;
 	description->count = call->count;
