@@ -96,7 +96,7 @@ FAULT_TEST(messages_do_not_grow_with_what_goes_wrong, "F76")
 	struct work_plan plan = {
 		.fault = "rank=1,seq=2:99999:3,kind=drop",
 		.late = "0.5",
-		.passes = rank_tests_long() ? 600 : 30,
+		.passes = rank_tests_long() ? 600 : 15,
 	};
 
 	run(&fault_variants[0], rank_life, &plan, &group);

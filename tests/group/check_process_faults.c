@@ -457,7 +457,7 @@ FAULT_TEST(runs_killed_at_random_points_leave_nothing, "33 F10")
 		killed += rank_group_alive(&group) != everyone(4);
 	}
 	/* Some come never to the point: there is no call 0, and a creation has no step 8. */
-	ck_assert_int_ge(3 * killed, 2 * runs);
+	ck_assert_int_ge(2 * killed, runs);
 }
 END_TEST
 

@@ -150,16 +150,30 @@ static void take_message(void *user, enum belay_log_level level, const char *mes
 static void forget_settings(void)
 {
 	static const char *const names[] = {
-		"BELAY_LATE_MS",      "BELAY_GRACE_MS",
-		"BELAY_GIVE_UP_MS",   "BELAY_WARMUP_GIVE_UP_MS",
-		"BELAY_START_MS",     "BELAY_DESTROY_MS",
-		"BELAY_HEARTBEAT_MS", "BELAY_PATHS",
-		"BELAY_SYMM_MAX",     "BELAY_BREAKER",
-		"BELAY_PROBE_MS",     "BELAY_JOB",
-		"BELAY_LOG",	      "BELAY_LOG_DIR",
-		"BELAY_LOG_KEEP",     "BELAY_TUNE",
-		"BELAY_FAULT",	      "BELAY_BUFFER_MAX",
+		"BELAY_LATE_MS",
+		"BELAY_GRACE_MS",
+		"BELAY_GIVE_UP_MS",
+		"BELAY_WARMUP_GIVE_UP_MS",
+		"BELAY_START_MS",
+		"BELAY_DESTROY_MS",
+		"BELAY_HEARTBEAT_MS",
+		"BELAY_PATHS",
+		"BELAY_SYMM_MAX",
+		"BELAY_BREAKER",
+		"BELAY_PROBE_MS",
+		"BELAY_JOB",
+		"BELAY_LOG",
+		"BELAY_LOG_DIR",
+		"BELAY_LOG_KEEP",
+		"BELAY_TUNE",
+		"BELAY_FAULT",
+		"BELAY_BUFFER_MAX",
 		"BELAY_DEVICE",
+		/* The tests' own, which the library would warn of. */
+		"BELAY_FAULT_KILLS",
+		"BELAY_FAULT_TRIALS",
+		"BELAY_SOAK_SECONDS",
+		"BELAY_SEED",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

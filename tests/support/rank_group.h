@@ -30,8 +30,8 @@ struct rank_report {
 	int created;	    /* status of the last creation */
 	int failed;	    /* status of the first call or pass end that failed; 0: none */
 	uint64_t failed_ns; /* how long it took */
-	uint64_t began_at,
-		failed_at;  /* the last call, and when `failed` was known: rank_now_ns() */
+	uint64_t began_at;  /* when the last call began: rank_now_ns() */
+	uint64_t failed_at; /* when `failed` was known */
 	uint64_t told_at;   /* the first message about a verdict */
 	uint64_t rescue_ns; /* the longest call of this rank that ended by rescue; noted
 			     * only for fault_results.h */
