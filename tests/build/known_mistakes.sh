@@ -17,9 +17,9 @@ absent()
 	! awk -f tests/support/strip_comments.awk "$@" | grep -E "$pattern"
 }
 
-# The library, and the library without the one file that speaks to stderr. Names hold no blanks.
+# The libraries, and the same without the one file of each that speaks to stderr. Names hold no blanks.
 library=$(code runtime kernels trace)
-silent=$(echo "$library" | grep -vx 'runtime/cause.c')
+silent=$(echo "$library" | grep -vxE 'runtime/(cause|nccl/say)[.]c')
 everything=$(code runtime kernels trace tools tests)
 
 short_files()
@@ -68,7 +68,7 @@ no_open_ends()
 	# In CUDA C a volatile access is a relaxed one, see contract [BLOCK].
 	tap_is "volatile stands for no atomic" absent '(^|[^m_])[ \t]+volatile\>|\(volatile\>' $(echo "$library" | grep -v '[.]cuh*$')
 	tap_is "the library never ends the process" absent '\<(exit|_exit|_Exit|quick_exit|abort)[ ]*\(' $library
-	tap_is "the library prints nothing but through cause.c" \
+	tap_is "the libraries print nothing but through cause.c and say.c" \
 		absent '\<(printf|vprintf|puts|putchar|perror|psignal|err|warn|warnx)[ ]*\(|\<(stdout|stderr|STDOUT_FILENO|STDERR_FILENO)\>' $silent
 	tap_is "the library does not change the environment" absent '\<(setenv|putenv|unsetenv|clearenv)\(' $library
 	tap_is "the library handles no signals" absent '\<(signal|sigaction|sigset|siginterrupt)\(' $library
