@@ -150,6 +150,12 @@ else
 	skip tsan "no program built with it runs here"
 fi
 
+if command -v valgrind >/dev/null && gcc -o "$logs/trial" "$logs/trial.c" && valgrind -q "$logs/trial" 2>/dev/null; then
+	step valgrind make -C build -j "$jobs" check-valgrind
+else
+	skip valgrind "no valgrind that works"
+fi
+
 # The archive is built by the other compiler, and without the optional parts.
 another=
 if command -v clang >/dev/null; then

@@ -5,7 +5,8 @@
 set -eu
 
 needed='gcc libc6-dev make autoconf automake autoconf-archive libtool pkg-config binutils xz-utils libzstd-dev
-	libjansson-dev check lttng-tools liblttng-ust-dev libbabeltrace2-dev babeltrace2 jq'
+	libjansson-dev check lttng-tools liblttng-ust-dev libbabeltrace2-dev babeltrace2 jq
+	valgrind libc6-dbg'
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 	# shellcheck disable=SC2086 # joins the lines

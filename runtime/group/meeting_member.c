@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -104,11 +105,12 @@ static int listen_to_host(struct rendezvous *m, struct packet *ret_packet)
 {
 	for (;;) {
 		int status = packet_receive(m->seat[0], ret_packet);
-		uint32_t type = ret_packet->message.type;
+		bool got = status == 0;
+		uint32_t type = got ? ret_packet->message.type : 0;
 
 		if (status == -EAGAIN)
 			status = wait_for_host(m);
-		else if (status)
+		else if (!got)
 			status = receive_failed(m, status);
 		else if (type == HANDSHAKE_JOINED)
 			m->joined = ret_packet->message.mask;
@@ -116,6 +118,8 @@ static int listen_to_host(struct rendezvous *m, struct packet *ret_packet)
 			status = take_failure(m, &ret_packet->message);
 		else
 			return 0;
+		if (got)
+			packet_discard(ret_packet); /* no descriptor belongs to these */
 		if (status)
 			return status;
 	}
