@@ -143,6 +143,10 @@ static int furnish(int fd, size_t bytes, size_t stride, size_t reserved, const c
 	error = reserve_strides(fd, bytes, stride, reserved);
 	if (error)
 		return error;
+	/* A memfd is born with all rights for all; others could open it where /proc lets them. */
+	*ret_call = "fchmod";
+	if (fchmod(fd, 0600) != 0)
+		return errno;
 	*ret_call = "fcntl(F_ADD_SEALS)";
 	return fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) == 0 ? 0 : errno;
 }

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,8 +26,11 @@
 #include "tests/support/fault_results.h"
 #include "tests/support/meeting_ranks.h"
 
-#define FLOOD	200
-#define WAIT_NS UINT64_C(20000000000)
+#define FLOOD		 200
+#define FLOOD_KEPT	 64
+#define DESCRIPTORS_MOST 253 /* SCM_MAX_FD */
+#define PLACES_MOST	 18  /* the lobby's places, and one being judged or made room for */
+#define WAIT_NS		 UINT64_C(20000000000)
 
 /* A meeting of two whose rank 0 is there already; rank 1 comes by finish(). */
 struct scene {
@@ -145,6 +149,124 @@ FAULT_TEST(garbage_with_descriptors_is_dropped, "35")
 	}
 	finish(&scene);
 	assert_met(&scene);
+}
+END_TEST
+
+/* Longer than any message, and with as many descriptors as the kernel lets through. */
+START_TEST(a_packet_too_long_or_too_full_is_dropped_whole)
+{
+	static uint8_t bytes[150000];
+	struct scene scene;
+	struct packet packet;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+	} control;
+	struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+	int pipes[2], fds[DESCRIPTORS_MOST], fd;
+	char byte;
+
+	begin(&scene);
+	ck_assert_int_eq(pipe(pipes), 0);
+	for (int i = 0; i < DESCRIPTORS_MOST; i++)
+		fds[i] = pipes[1];
+	memset(&control, 0, sizeof(control));
+	header.msg_control = control.bytes;
+	header.msg_controllen = sizeof(control.bytes);
+	CMSG_FIRSTHDR(&header)->cmsg_level = SOL_SOCKET;
+	CMSG_FIRSTHDR(&header)->cmsg_type = SCM_RIGHTS;
+	CMSG_FIRSTHDR(&header)->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), fds, sizeof(fds));
+	for (size_t n = HANDSHAKE_BYTES_MAX + 1; n <= sizeof(bytes); n *= 4) {
+		fd = knock(scene.plans[0].meeting);
+		part.iov_len = n;
+		ck_assert_int_eq(sendmsg(fd, &header, MSG_NOSIGNAL), (ssize_t)n);
+		ck_assert_int_eq(hear(fd, &packet), -EPIPE);
+		close(fd);
+	}
+	/* The host has kept none of the write ends. */
+	close(pipes[1]);
+	ck_assert_int_eq(read(pipes[0], &byte, 1), 0);
+	close(pipes[0]);
+	finish(&scene);
+	assert_met(&scene);
+}
+END_TEST
+
+/* Knocks again and again, and keeps as many connections as it may, until it is killed. */
+static void flood(const struct sockaddr_un *address, socklen_t length, int as_nobody)
+{
+	int fds[FLOOD_KEPT];
+
+	alarm(60);
+	if (as_nobody && setuid(65534) != 0)
+		_exit(1);
+	for (int i = 0; i < FLOOD_KEPT; i++)
+		fds[i] = -1;
+	for (unsigned i = 0;; i = (i + 1) % FLOOD_KEPT) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		(void)connect(fds[i], (const struct sockaddr *)address, length);
+	}
+}
+
+static int open_descriptors_of(pid_t pid)
+{
+	char path[40];
+	struct dirent *entry;
+	int count = 0;
+	DIR *folder;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder)) != NULL)
+		count += *entry->d_name != '.';
+	if (folder)
+		closedir(folder);
+	return count;
+}
+
+/* The most descriptors that the process has in a while. */
+static int most_descriptors_of(pid_t pid)
+{
+	int most = 0;
+
+	for (int i = 0; i < 300; i++) {
+		int now = open_descriptors_of(pid);
+
+		most = now > most ? now : most;
+		packet_pause(1000000, UINT64_MAX);
+	}
+	return most;
+}
+
+/* By the own user and, where that can be tried, by another one. */
+START_TEST(a_flood_without_end_costs_few_descriptors_and_keeps_no_member_out)
+{
+	struct scene scene;
+	struct sockaddr_un address;
+	socklen_t length;
+	int before, most;
+	pid_t pid;
+
+	if (_i == 1 && geteuid() != 0) {
+		printf("# SKIP only root can become another user\n");
+		return;
+	}
+	begin(&scene);
+	before = open_descriptors_of(scene.host);
+	length = meeting_address(scene.plans[0].meeting, &address);
+	pid = fork();
+	if (pid == 0)
+		flood(&address, length, _i);
+	most = most_descriptors_of(scene.host);
+	finish(&scene);
+	kill(pid, SIGKILL);
+	(void)rank_wait(pid);
+	assert_met(&scene);
+	ck_assert_int_le(most, before + PLACES_MOST);
 }
 END_TEST
 
@@ -368,7 +490,10 @@ static Suite *suite(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, garbage_with_descriptors_is_dropped);
+	tcase_add_test(c, a_packet_too_long_or_too_full_is_dropped_whole);
 	tcase_add_test(c, a_flood_of_silent_connections_does_not_stop_the_meeting);
+	tcase_add_loop_test(c, a_flood_without_end_costs_few_descriptors_and_keeps_no_member_out, 0,
+			    2);
 	tcase_add_test(c, a_silent_connection_is_closed_after_a_while);
 	tcase_add_test(c, a_rank_with_another_secret_is_refused_and_the_meeting_goes_on);
 	tcase_add_loop_test(c, a_member_of_another_kind_fails_the_meeting_with_both_values, 0,

@@ -44,6 +44,7 @@ static void assert_cause(const char *text)
 START_TEST(memory_is_zero_shared_sealed_and_closed_on_exec)
 {
 	int fd = -1, seals;
+	struct stat about;
 	char *a, *b;
 
 	ck_assert_int_eq(shared_memory_create("t", 8192, 0, 8192, &fd, causes), 0);
@@ -60,6 +61,8 @@ START_TEST(memory_is_zero_shared_sealed_and_closed_on_exec)
 	ck_assert_int_ne(ftruncate(fd, 100), 0);
 	ck_assert_int_ne(ftruncate(fd, 10000), 0);
 	ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+	ck_assert_int_eq(fstat(fd, &about), 0);
+	ck_assert_uint_eq(about.st_mode & 07777, 0600);
 	munmap(a, 8192);
 	munmap(b, 8192);
 	close(fd);
