@@ -24,7 +24,7 @@ static void run(const struct fault_variant *variant, rank_scenario scenario, con
 					   .scenario = scenario,
 					   .plan = plan,
 					   .one_core = variant->one_core,
-					   .cap_ms = rank_tests_long() ? 580000 : 60000},
+					   .cap_ms = rank_tests_long() ? 1800000 : 60000},
 		       ret_group);
 }
 
@@ -430,7 +430,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("skew");
 	TCase *c = tcase_create("late");
 
-	tcase_set_timeout(c, 600);
+	tcase_set_timeout(c, rank_tests_long() ? 1900 : 600);
 	tcase_add_test(c, a_rank_that_is_late_in_every_call_is_named_and_not_rescued);
 	tcase_add_test(c, a_rank_within_the_soft_deadline_is_not_told_about);
 	tcase_add_test(c, an_arrival_about_the_soft_deadline_has_one_outcome_success);
