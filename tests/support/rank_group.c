@@ -440,37 +440,58 @@ static uint64_t verdict_ns(const struct rank_group *group, int culprit)
 	return died && known > died ? known - died : longest;
 }
 
-/* What the table of docs/faults.md says of the run; each rank's word that tells most is taken. */
+/* The ranks whose word tells most of a run; NULL: there is none. */
+struct witnesses {
+	const struct rank_report *injected, *verdict, *refused, *failed, *rescued;
+	bool killed; /* a signal ended one of them */
+};
+
+static void find_witnesses(const struct rank_group *group, struct witnesses *ret)
+{
+	*ret = (struct witnesses){0};
+	for (int r = 0; r < group->nranks; r++) {
+		const struct rank_report *report = &group->report[r];
+
+		ret->killed |= WIFSIGNALED(group->wait_status[r]);
+		if (report->injected[0])
+			ret->injected = report;
+		if (report->has_verdict)
+			ret->verdict = report;
+		if (report->created)
+			ret->refused = report;
+		if (report->failed)
+			ret->failed = report;
+		if (report->rescue_ns > (ret->rescued ? ret->rescued->rescue_ns : 0))
+			ret->rescued = report;
+	}
+}
+
+/* What the table of docs/faults.md says of the run. */
 static void note_run(const struct rank_spec *spec, const struct rank_group *group)
 {
-	const struct rank_report *with_verdict = NULL, *rescued = NULL, *refused = NULL;
 	struct fault_result result = {.nranks = spec->nranks,
 				      .one_core = spec->one_core,
 				      .injected = spec->injected ? spec->injected : "",
 				      .outcome = rank_group_alive(group) ? "complete" : "ended"};
+	struct witnesses of;
 
-	for (int r = 0; r < group->nranks; r++) {
-		const struct rank_report *report = &group->report[r];
-
-		if (report->injected[0] && !spec->injected)
-			result.injected = report->injected;
-		if (report->has_verdict && !with_verdict)
-			with_verdict = report;
-		if (report->created && !refused)
-			refused = report;
-		if (report->rescue_ns && (!rescued || report->rescue_ns > rescued->rescue_ns))
-			rescued = report;
-	}
-	if (with_verdict) {
-		result.outcome = belay_cause_name(with_verdict->verdict.cause);
-		result.ns = verdict_ns(group, with_verdict->verdict.rank);
-	} else if (group->blow_at && !rank_group_alive(group)) {
+	find_witnesses(group, &of);
+	if (of.injected && !spec->injected)
+		result.injected = of.injected->injected;
+	if (of.killed && group->blow_at && spec->blow.rank < 0) {
+		result.outcome = "ended";
 		result.ns = group->end_at - group->blow_at;
-	} else if (refused) {
-		result.outcome = belay_status_name(refused->created);
-	} else if (rescued) {
+	} else if (of.verdict) {
+		result.outcome = belay_cause_name(of.verdict->verdict.cause);
+		result.ns = verdict_ns(group, of.verdict->verdict.rank);
+	} else if (of.refused) {
+		result.outcome = belay_status_name(of.refused->created);
+	} else if (of.failed) {
+		result.outcome = belay_status_name(of.failed->failed);
+		result.ns = verdict_ns(group, -1);
+	} else if (of.rescued) {
 		result.outcome = "rescued";
-		result.ns = rescued->rescue_ns;
+		result.ns = of.rescued->rescue_ns;
 	}
 	fault_results_add(&result);
 }
