@@ -53,8 +53,7 @@ bool twin_poll(struct twin *twin);
 /* For one call on a communicator: NULL: it has no twin. Then twin_put(). Any thread. */
 struct twin *twin_get(ncclComm_t comm);
 void twin_put(struct twin *twin);
-/* How many there are that are READY; for those who look at all, each by twin_at(), which is as
- * twin_get() and NULL beyond the last. */
+/* Those that are READY, the newest first, each as by twin_get(); NULL beyond the last. */
 struct twin *twin_at(unsigned index);
 
 /* The verdict that stands, as NCCL's result with the text in last_error.h; ncclSuccess: none. */

@@ -8,7 +8,9 @@ One line of JSON: tokens (a hash, and the first ones), whether all ranks have th
 and for each rank that was told of an error its message and how long after the death that was.
 
 usage: torch_transformer.py [--ranks N] [--layers N] [--hidden N] [--batch N] [--width N] [--steps N] [--graph]
-                            [--kill RANK:STEP] [--seed N]
+                            [--kill RANK:STEP] [--seed N] [--marks]
+
+--marks: each step is a pass, marked with tools/python/belay.py (PYTHONPATH).
 """
 import argparse
 import hashlib
@@ -73,12 +75,20 @@ class Model:
     def __init__(self, options, rank):
         made = torch.Generator(device="cuda").manual_seed(options.seed)
         self.embedding = torch.randn(VOCABULARY, options.hidden, device="cuda", dtype=torch.bfloat16, generator=made)
+        self.marks = options.marks
         self.layers = [Layer(options, rank, i) for i in range(options.layers)]
         self.tokens = torch.randint(VOCABULARY, (options.batch, options.width), device="cuda", generator=made)
         self.places = torch.arange(options.width, device="cuda")
         self.all_places = torch.arange(LENGTH, device="cuda")
 
     def step(self):
+        if not self.marks:
+            return self.forward()
+        import belay  # pylint: disable=import-outside-toplevel,import-error
+        with belay.one_pass(torch.cuda.current_stream().cuda_stream):
+            return self.forward()
+
+    def forward(self):
         x = self.embedding[self.tokens]
         mask = self.all_places[None, :] <= self.places[:, None]
         for layer in self.layers:
@@ -178,6 +188,7 @@ def options_of(arguments):
     for name, value in dict(ranks=2, layers=8, hidden=7168, batch=4, width=4, steps=40, seed=1, port=29577, cap=120).items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--graph", action="store_true")
+    parser.add_argument("--marks", action="store_true")
     parser.add_argument("--kill", type=lambda text: tuple(int(n) for n in text.split(":")))
     options = parser.parse_args(arguments)
     options.mark = f"/tmp/torch-transformer-{os.getpid()}"
