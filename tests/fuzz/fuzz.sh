@@ -24,7 +24,7 @@ leaks=1
 case $target in
 call_columns | call_log_reader) parts=$trace ;;
 ctf_check) parts="tools/analyze/containers.c tools/analyze/ctf_check.c" ;;
-documents) parts="$causes tools/analyze/containers.c tools/analyze/cost_table.c tools/bench/bench_script.c" ;;
+documents) parts="$causes tools/command_line.c tools/bench/bench_workload.c tools/analyze/containers.c tools/analyze/cost_table.c tools/bench/bench_script.c" ;;
 fault_specs) parts="$causes runtime/fault_injection.c" ;;
 handshake) parts="$causes $settings runtime/group/handshake.c" ;;
 peers) parts=$(runtime_parts) leaks=0 ;;
