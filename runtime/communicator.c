@@ -64,7 +64,7 @@ struct creation {
 	int ordinal; /* of the device whose memory calls are on; -1: host memory */
 	uint64_t deadline_ns;
 	char agree[2048];
-	uint32_t usable;
+	uint32_t usable; /* paths, by bit: that work for this rank; once agreed, for all */
 	char reason[500];
 };
 
@@ -486,6 +486,7 @@ static int agree(struct creation *c)
 	if (status)
 		return refuse_paths(comm, status);
 	comm->path = path_of(chosen, comm->device != NULL);
+	c->usable = usable;
 	if (comm->device && !(usable >> BELAY_PATH_NCCL & 1)) {
 		nccl_worker_free(comm->device->nccl); /* another rank has none */
 		comm->device->nccl = NULL;
@@ -521,7 +522,8 @@ static int open_trace(struct belay_comm *comm)
 	return trace_open(&config, &comm->trace);
 }
 
-static void trace_creation(const struct belay_comm *comm)
+/* Not out of the head: rank 0 may not have filled it in yet, the barrier is still to come. */
+static void trace_creation(const struct belay_comm *comm, uint32_t usable)
 {
 	struct event_record event = {
 		.time_ns = clock_now_ns(),
@@ -529,7 +531,7 @@ static void trace_creation(const struct belay_comm *comm)
 		.peer = -1,
 		.path = (uint8_t)comm->path->id,
 		.value = comm->nranks,
-		.mask = comm->control.head->usable_paths,
+		.mask = usable,
 	};
 
 	snprintf(event.text, sizeof(event.text), "%s", belay_version());
@@ -559,7 +561,7 @@ static int start(struct creation *c)
 	status = watcher_start(comm, &comm->watcher);
 	if (status)
 		return status;
-	trace_creation(comm);
+	trace_creation(comm, c->usable);
 	if (comm->reasons[0])
 		cause_message(comm->causes, BELAY_LOG_WARN, "paths",
 			      "communicator %.8s takes the %s path: %s", comm->id,
