@@ -70,6 +70,34 @@ START_TEST(a_known_test_has_its_known_answer)
 }
 END_TEST
 
+/* Or a slip in a test would be a test that always holds. */
+static const char *const bad_texts[] = {
+	"test t\ncontract C\n  p\n  store x 1 relaxd\nnever\n",	     /* no such order */
+	"test t\ncontract C\n  p\n  store x 1 relaxed cta\nnever\n", /* ... scope */
+	"test t\ncontract C\n  p\n  write x 1\nnever\n",	     /* ... verb */
+	"test t\ncontract C\n  p\n  cas x 1 acquire\nnever\n",	     /* no new value */
+	"test t\ncontract C\n  p\n  store x 1 | read x 1\nnever\n",  /* no such thread */
+	"test t\ncontract C\n  p\n  store x 1\nnever ever\n",
+	"test t\ncontract C\n  p\n  store x 1\n",
+	"test t\n  p\n  store x 1\nnever\n",
+	"contract C\n  p\n  store x 1\nnever\n",
+};
+
+START_TEST(a_test_that_is_not_understood_is_refused)
+{
+	char text[LITMUS_TEXT_BYTES];
+	struct litmus_test test;
+	unsigned line = 0;
+	FILE *file;
+
+	snprintf(text, sizeof(text), "%s", bad_texts[_i]);
+	file = fmemopen(text, strlen(text), "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(litmus_read(file, &test, &line), -1);
+	fclose(file);
+}
+END_TEST
+
 START_TEST(a_contract_holds)
 {
 	check_holds(&contracts.test[_i], "with the orders of the code it does not hold");
@@ -119,6 +147,8 @@ static Suite *suite(void)
 	    load("device_contracts.litmus", &contracts))
 		exit(1);
 	tcase_add_loop_test(checker, a_known_test_has_its_known_answer, 0, classics.n);
+	tcase_add_loop_test(checker, a_test_that_is_not_understood_is_refused, 0,
+			    (int)(sizeof(bad_texts) / sizeof(bad_texts[0])));
 	tcase_add_loop_test(code, a_contract_holds, 0, contracts.n);
 	tcase_add_loop_test(code, no_order_of_a_contract_could_be_weaker, 0, contracts.n);
 	tcase_add_test(code, all_tests_have_names_of_their_own);
