@@ -17,7 +17,7 @@ def order: split(" ")[0] // "" | if test("^[0-9]") then [0, (capture("^(?<n>[0-9
 
 # The rank and the call do not make another fault of it.
 def fault: gsub("seq=[0-9:*]+,"; "") | gsub("rank="; "rank ") | gsub(",?kind="; ": ") | gsub(",at="; " at ")
-	| if (split(";") | length) > 4 then "\(split(";") | length) faults in turn" else gsub(";"; "; ") end
+	| if (split(";") | length) > 4 then "many faults in turn" else gsub(";"; "; ") end
 	| gsub("\\*"; "\\*");
 def calls: [.[].injected | scan("seq=([0-9]+)") | .[0] | tonumber] | unique
 	| if length == 0 then "" elif length > 6 then "\(.[0]) to \(.[-1])" else map(tostring) | join(", ") end;
@@ -34,9 +34,12 @@ def duration: if . < 1e6 then "\(. / 1e3 | round) us" elif . < 1e9 then "\(. / 1
 def times: [.[].ns | select(. > 0)] | sort
 	| if length == 0 then " | " else "\(.[((length - 1) / 2 | floor)] | duration) | \(.[-1] | duration)" end;
 
+# A test that runs no ranks has a line for itself; where it runs some, a line without is a variant that was left out.
+def own: group_by([.program, .test]) | map((map(select(.ranks > 0)) | select(length > 0)) // .) | add;
+
 "| row, case | test | injected | ranks | at call | outcome | median | worst | runs |",
 "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-(map(. + {fault: (.injected | fault)}) | group_by([.shows, .program, .test, .fault]) | sort_by(.[0].shows | order)[]
+(own | map(. + {fault: (.injected | fault)}) | group_by([.shows, .program, .test, .fault]) | sort_by(.[0].shows | order)[]
 	| "| \(.[0].shows | gsub(" "; ", ")) | \(.[0].program): \(.[0].test) | \(.[0].fault) | \(ranks) | \(calls) | \(verdicts) | \(times) | \(length) |")
 '
 

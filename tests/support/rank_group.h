@@ -23,7 +23,7 @@
 #define RANK_IDS    512
 #define RANK_TRIALS 10240
 #define RANK_WORDS  16
-#define RANK_BLOW   (RANK_WORDS - 2) /* the word that struct rank_blow waits for */
+#define RANK_BLOW   (RANK_WORDS - 3) /* the word that struct rank_blow waits for */
 
 /* How it went on one rank. Zeroed before the run. */
 struct rank_report {
