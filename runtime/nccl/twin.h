@@ -34,6 +34,7 @@ struct twin {
 	_Atomic int state;	  /* release: what led to it; READY: `belay` is there */
 	struct belay_comm *belay; /* owned; constant while READY */
 	int nranks;
+	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
 	/* twin.c's. */
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get() */
 	bool ended;	  /* likewise: not in the table any more */

@@ -4,8 +4,8 @@
 one by one or in a CUDA graph, with two allreduces a layer. It knows nothing of belay; run it with and without
 LD_PRELOAD=libbelay-nccl.so and compare.
 
-One line of JSON: tokens (a hash, and the first ones), whether all ranks have the same logits bit for bit, tokens a second,
-and for each rank that was told of an error its message and how long after the death that was.
+One line of JSON: tokens (a hash, and the first ones), whether all ranks have the same logits bit for bit, tokens a second
+by the median step, the median and the longest step of the slowest rank, and for each rank that was told of an error its message and how long after the death that was.
 
 usage: torch_transformer.py [--ranks N] [--layers N] [--hidden N] [--batch N] [--width N] [--steps N] [--graph]
                             [--kill RANK:STEP] [--seed N] [--marks]
@@ -124,7 +124,7 @@ def decode(options, rank, report):
         model.step()
         model.tokens.copy_(tokens)
         model.places.copy_(places)
-    digest, first, seconds = hashlib.sha256(), [], 0.0
+    digest, first, seconds = hashlib.sha256(), [], []
     all_tokens = hashlib.sha256()
     for step in range(options.steps):
         if options.kill and (rank, step) == options.kill:
@@ -138,11 +138,13 @@ def decode(options, rank, report):
         else:
             logits = model.step()
         torch.cuda.synchronize()
-        seconds += time.perf_counter() - began
+        seconds.append(time.perf_counter() - began)
         digest.update(logits.cpu().numpy().tobytes())
         all_tokens.update(model.tokens.cpu().numpy().tobytes())
         first += model.tokens[0].tolist() if len(first) < 24 else []
-    report.update(logits=digest.hexdigest(), tokens=all_tokens.hexdigest(), first=first, seconds=seconds)
+    seconds.sort()
+    report.update(logits=digest.hexdigest(), tokens=all_tokens.hexdigest(), first=first,
+                  median=seconds[len(seconds) // 2], longest=seconds[-1])
 
 
 def life(rank, options, reports):
@@ -213,8 +215,8 @@ def main():
         "ranks": options.ranks, "graph": options.graph, "reports": len(found), "finished": len(whole),
         "same_logits": len({r["logits"] for r in whole}) == 1, "same_tokens": len({r["tokens"] for r in whole}) == 1,
         "tokens": whole[0]["tokens"][:16] if whole else None, "first": whole[0]["first"][:12] if whole else None,
-        "tokens_per_s": round(options.steps * options.batch * options.width / max(r["seconds"] for r in whole), 1)
-        if whole else None,
+        "tokens_per_s": round(options.batch * options.width / max(r["median"] for r in whole), 1) if whole else None,
+        "step_ms": [round(max(r[key] for r in whole) * 1000, 3) for key in ("median", "longest")] if whole else None,
         "errors": [{"rank": r["rank"], "after_ms": round((r["told"] - died) * 1000, 1) if died else None,
                     "message": r["error"]} for r in found if "error" in r]}))
     return 0 if len(whole) == options.ranks or (options.kill and not whole) else 1

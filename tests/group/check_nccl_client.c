@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/nccl/belay_nccl.h"
 #include "runtime/nccl/twin.h"
 #include "tests/support/cpu_gpu.h"
 #include "tests/support/rank_calls.h"
@@ -380,6 +381,41 @@ START_TEST(streams_take_turns)
 }
 END_TEST
 
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* The first communicator is made in the middle of a pass. */
+static void mark_passes(struct rank_seat *seat)
+{
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+	struct client client;
+
+	open_client(&client, seat);
+	RANK_EXPECT(seat, belay_nccl_comm(0) == NULL);
+	RANK_EXPECT_STATUS(seat, belay_nccl_pass_begin(client.stream), 0);
+	client.comm = join(&client);
+	for (int i = 0; i < 4; i++) {
+		if (i)
+			RANK_EXPECT_STATUS(seat, belay_nccl_pass_begin(client.stream), 0);
+		whole_call(&client, client.comm, client.stream);
+		RANK_EXPECT_STATUS(seat, belay_nccl_pass_end(client.stream), 0);
+	}
+	RANK_EXPECT(seat, belay_nccl_comm(0) != NULL);
+	RANK_EXPECT(seat, belay_nccl_comm(1) == NULL);
+	RANK_EXPECT_STATUS(seat, belay_pass_wait(belay_nccl_comm(0), NULL), 0);
+	RANK_EXPECT_STATUS(seat, belay_comm_statistics(belay_nccl_comm(0), &statistics), 0);
+	RANK_EXPECT(seat, statistics.passes == 3);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(passes_are_marked_on_the_communicators_that_are_there)
+{
+	struct rank_group group;
+
+	run(mark_passes, NULL, &group);
+}
+END_TEST
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static void lose_a_write(struct rank_seat *seat)
@@ -538,6 +574,7 @@ static Suite *suite(void)
 	tcase_add_test(tests,
 		       a_communicator_that_does_not_block_is_in_progress_until_its_twin_is_there);
 	tcase_add_test(tests, streams_take_turns);
+	tcase_add_test(tests, passes_are_marked_on_the_communicators_that_are_there);
 	tcase_add_test(tests, a_lost_write_is_rescued_and_the_program_sees_nothing);
 	tcase_add_test(tests, a_killed_rank_is_an_error_that_names_rank_seq_and_cause);
 	tcase_add_test(tests, an_abort_ends_a_call_that_no_peer_makes);
