@@ -74,6 +74,19 @@ uint32_t topology_blocks_max(const struct control_device *devices, uint32_t nran
 	return blocks ? blocks : 1;
 }
 
+uint32_t topology_blocks_kept(const struct control_device *devices, uint32_t nranks)
+{
+	uint32_t blocks = SYMM_BLOCKS_MAX;
+
+	for (uint32_t r = 0; r < nranks; r++) {
+		uint32_t kept = launch_blocks_kept(devices[r].facts.multiprocessors,
+						   topology_sharing(devices, nranks, r));
+
+		blocks = kept < blocks ? kept : blocks;
+	}
+	return blocks ? blocks : 1;
+}
+
 uint32_t topology_pair_blocks_max(const struct control_device *devices, uint32_t nranks)
 {
 	uint32_t blocks = SYMM_BLOCKS_MAX;

@@ -20,9 +20,13 @@ uint32_t topology_sharing(const struct control_device *devices, uint32_t nranks,
 enum launch_topology topology_of(const struct control_device *devices, uint32_t nranks);
 
 /* The largest grid that fits on every device. Ranks that share one run at the same time, each with
- * one call, and leave room for a rescue; a rank that is alone has room for a second communicator, or
- * for the call behind. At least 1. */
+ * one call, and leave room for a rescue; a rank that is alone has room for a second communicator,
+ * or for the call behind. At least 1. */
 uint32_t topology_blocks_max(const struct control_device *devices, uint32_t nranks);
+
+/* Blocks of a rescue's kernel that find room beside those of all calls on every rank; at least 1.
+ */
+uint32_t topology_blocks_kept(const struct control_device *devices, uint32_t nranks);
 
 /* ... if two calls of each rank stand there at once, as with programmatic dependent launch. 0: not
  * even one block does, or some device does not know such launches. */

@@ -184,6 +184,11 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 	};
 }
 
+uint32_t launch_blocks_kept(uint32_t multiprocessors, uint32_t sharing)
+{
+	return sharing > 1 ? 2 : multiprocessors / 16;
+}
+
 /*
  * So many blocks in all that even with each on a multiprocessor of its own some of these are empty,
  * whatever the blocks' sizes. A bound by occupancy is not enough: narrow blocks of one turn, dealt
@@ -191,7 +196,7 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
  * other for ever (eight ranks were seen to, with seven eighths of an H200 filled by that count).
  * Nor would NCCL's kernels, which take a whole multiprocessor a block, start beside them.
  *
- * Empty: for a rescue two for each rank that shares the device; a sixteenth of one's own.
+ * Empty: launch_blocks_kept() for each rank that shares the device.
  *
  * With programmatic launch two kernels of each rank stand on the device at once, and the one that
  * waits holds registers that a peer may need to start. Therefore a kernel lets the next one come
@@ -201,7 +206,7 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
  */
 uint32_t launch_blocks_max(uint32_t multiprocessors, uint32_t sharing, uint32_t depth)
 {
-	uint32_t kept = sharing > 1 ? 2 * sharing : multiprocessors / 16;
+	uint32_t kept = (sharing ? sharing : 1) * launch_blocks_kept(multiprocessors, sharing);
 	uint32_t resident = multiprocessors > kept ? multiprocessors - kept : 1;
 	uint32_t kernels = (sharing ? sharing : 1) * (depth ? depth : 1);
 

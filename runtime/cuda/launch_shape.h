@@ -57,6 +57,10 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 				    const struct symm_layout *layout, uint32_t nranks,
 				    uint64_t bytes, uint8_t dtype);
 
+/* Multiprocessors that each rank's kernels leave empty, for a rescue's: two where ranks share a
+ * device, a sixteenth of one's own. */
+uint32_t launch_blocks_kept(uint32_t multiprocessors, uint32_t sharing);
+
 /* Largest grid so that `sharing` ranks' calls, each in `depth` kernels at once (2 with programmatic
  * launch and for a second communicator), fit on the device together with room for a rescue. 0: none
  * does. */

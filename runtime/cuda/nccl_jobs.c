@@ -236,6 +236,22 @@ static void ready(struct nccl_worker *w, enum nccl_member_name name)
  * of NCCL's, and return before it is on the caller's stream. It is joined second, behind a gather
  * that has shown that every rank has come this far.
  */
+/*
+ * A rescue's kernel runs beside kernels that wait for it: those of calls, and with programmatic
+ * launch the next ones behind them. It finds room where these leave multiprocessors empty, if it
+ * has no more blocks than that, and no clusters, which would have to find it in one part of the
+ * chip (two H200 with graphs of 1 MB: such a gather did not begin). The ranks' blocks pair up: all
+ * say the same.
+ */
+static void fit_rescue(const struct nccl_worker *w, ncclConfig_t *config)
+{
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 17, 1)
+	config->cgaClusterSize = 0;
+	config->minCTAs = 1;
+	config->maxCTAs = w->rescue_blocks;
+#endif
+}
+
 static int join(struct nccl_worker *w, enum nccl_member_name name, int blocking)
 {
 	static const char call[] = "ncclCommInitRankConfig";
@@ -244,6 +260,8 @@ static int join(struct nccl_worker *w, enum nccl_member_name name, int blocking)
 	ncclResult_t result;
 
 	config.blocking = blocking;
+	if (name == NCCL_MEMBER_RESCUE)
+		fit_rescue(w, &config);
 	at(w, call);
 	result = w->nccl.comm_init(&handle, w->nranks, w->member[name].id, w->rank, &config);
 	if (handle && !publish(w, name, handle)) {

@@ -10,6 +10,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/device_topology.h"
 #include "runtime/cuda/nccl_worker_state.h"
 
 /* Finding and loading NCCL, and its ids; and not more than a quarter of what creation has. */
@@ -216,6 +217,8 @@ static int join(struct nccl_worker *w, uint64_t deadline_ns, char *ret_why, size
 	if (unready_rank(w->comm) < 0) {
 		if (!same_version(w, ret_why, size))
 			return -1;
+		w->rescue_blocks =
+			(int)topology_blocks_kept(w->comm->control.device, w->comm->nranks);
 		memcpy(&w->member[NCCL_MEMBER_RESCUE].id, shared(w->comm)->rescue_id,
 		       sizeof(ncclUniqueId));
 		memcpy(&w->member[NCCL_MEMBER_CALLS].id, shared(w->comm)->calls_id,

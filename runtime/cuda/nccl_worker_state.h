@@ -66,6 +66,7 @@ struct nccl_worker {
 	struct nccl_library nccl;
 	char *wanted; /* BELAY_NCCL_LIBRARY; owned */
 	int ordinal, rank, nranks;
+	int rescue_blocks; /* topology_blocks_kept() */
 	struct CUstream_st *stream;
 	char *scratch; /* warm-up: one part, then all parts */
 	size_t part_bytes;

@@ -454,10 +454,15 @@ static ncclResult_t real_init(ncclComm_t *comm, int nranks, ncclUniqueId commId,
 	return ncclSystemError;
 }
 
+/* What communicators were asked for, the last that blocks and the last that does not; for tests
+ * that look it up. */
+ncclConfig_t stub_nccl_config[2];
+
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
 				    ncclConfig_t *config)
 {
 	GO_WRONG("CommInitRankConfig", NULL);
+	stub_nccl_config[config->blocking != 0] = *config;
 	if (find("duplicate", 0)) {
 		snprintf(last_words, sizeof(last_words),
 			 "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000");

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <nccl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,38 @@ static void destroy(unsigned nranks)
 	for (unsigned r = 0; r < nranks; r++)
 		nccl_worker_free(devices[r].nccl);
 }
+
+static const struct rescue_room {
+	bool shared;
+	uint32_t multiprocessors;
+	int blocks;
+} rooms[] = {{true, 132, 2}, {false, 132, 8}, {false, 0, 1}};
+
+/* A rescue's kernel finds room beside kernels that wait: no more blocks than multiprocessors that
+ * are kept empty, no clusters. */
+START_TEST(the_rescue_communicator_asks_for_few_blocks_and_no_clusters)
+{
+	const struct rescue_room *room = &rooms[_i];
+	const ncclConfig_t *asked;
+	void *library = dlopen(stub(), RTLD_NOW | RTLD_LOCAL);
+
+	meet(RANKS, stub(), "");
+	for (unsigned r = 0; r < RANKS; r++) {
+		struct control_facts *facts = &comms[0]->control.device[r].facts;
+
+		facts->multiprocessors = room->multiprocessors;
+		facts->uuid[0] = room->shared ? 0 : (uint8_t)r;
+	}
+	create(RANKS);
+	asked = dlsym(library, "stub_nccl_config");
+	ck_assert_ptr_nonnull(asked);
+	ck_assert_int_eq(asked[0].maxCTAs, room->blocks);
+	ck_assert_int_eq(asked[0].cgaClusterSize, 0);
+	ck_assert_int_eq(asked[1].maxCTAs, NCCL_CONFIG_UNDEF_INT);
+	destroy(RANKS);
+	dlclose(library);
+}
+END_TEST
 
 /* ---- gathers -----------------------------------------------------------------------------------
  */
@@ -513,6 +546,8 @@ static Suite *suite(void)
 
 	tcase_add_test(healthy, gathers_the_parts_of_all_ranks);
 	suite_add_tcase(suite, healthy);
+	tcase_add_loop_test(creation, the_rescue_communicator_asks_for_few_blocks_and_no_clusters,
+			    0, (int)(sizeof(rooms) / sizeof(rooms[0])));
 	tcase_add_loop_test(creation, a_creation_that_fails_is_a_reason_within_its_bound, 0,
 			    (int)(sizeof(refusals) / sizeof(refusals[0])));
 	tcase_add_loop_test(creation, a_library_that_is_given_and_unusable_is_named, 0,
