@@ -170,7 +170,7 @@ __asm__(".text\n"
 		".text\n");
 
 #else
-#error "libbelay-nccl: forwarding is written for x86-64 and AArch64; configure --disable-nccl-library"
+#error "libbelay-nccl is written for x86-64 and AArch64, where NCCL is: configure --without-nccl"
 #endif
 
 FORWARDED_FUNCTIONS(FORWARD)
