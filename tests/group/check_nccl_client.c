@@ -420,6 +420,7 @@ END_TEST
 
 static void lose_a_write(struct rank_seat *seat)
 {
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
 	struct client client;
 
 	setenv("BELAY_FAULT", "rank=1,seq=3,kind=drop", 1);
@@ -427,6 +428,12 @@ static void lose_a_write(struct rank_seat *seat)
 	client.comm = join(&client);
 	for (int i = 0; i < 5; i++)
 		whole_call(&client, client.comm, client.stream);
+	/* It is counted when the watchers are through, which may be after the calls. */
+	for (int i = 0; i < 2000 && !statistics.rescued_seqs; i++) {
+		RANK_EXPECT_STATUS(seat, belay_comm_statistics(belay_nccl_comm(0), &statistics), 0);
+		usleep(1000);
+	}
+	RANK_EXPECT(seat, statistics.rescued_seqs >= 1);
 	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
 	close_client(&client);
 }
