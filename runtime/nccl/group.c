@@ -20,6 +20,7 @@ static _Thread_local struct {
 	struct made *made;
 	struct group_call *calls;
 	size_t nmade, ncalls;
+	size_t asked; /* calls added, dropped ones too */
 } group;
 
 void group_start(void)
@@ -59,9 +60,22 @@ bool group_add_call(const struct group_call *call)
 		return false;
 	group.calls = calls;
 	group.calls[group.ncalls] = *call;
-	group.calls[group.ncalls].place = group.ncalls;
+	group.calls[group.ncalls].place = group.asked++;
 	group.ncalls++;
 	return true;
+}
+
+void group_drop_calls(ncclComm_t comm)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < group.ncalls; i++) {
+		if (group.calls[i].twin->nccl == comm)
+			twin_put(group.calls[i].twin);
+		else
+			group.calls[kept++] = group.calls[i];
+	}
+	group.ncalls = kept;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -36,6 +36,10 @@ bool group_add_comms(const ncclComm_t *comms, int ncomms);
  */
 bool group_add_call(const struct group_call *call);
 
+/* The communicator is about to be destroyed: its calls in the calling thread's group never begin,
+ * and hold it no longer. */
+void group_drop_calls(ncclComm_t comm);
+
 /* ncclGroupEnd() has returned `result`: at the outermost end carries out what has been added, or
  * throws it away after an error. The group's result. */
 ncclResult_t group_end(ncclResult_t result);

@@ -157,14 +157,17 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-	if (stands_between())
+	if (stands_between()) {
+		group_drop_calls(comm);
 		twin_end(comm);
+	}
 	return REAL(CommDestroy, comm);
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
 	if (stands_between()) {
+		group_drop_calls(comm);
 		twin_abort(comm);
 		twin_end(comm);
 	}

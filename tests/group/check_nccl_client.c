@@ -287,6 +287,29 @@ START_TEST(calls_of_a_group_begin_at_its_end_in_one_order_on_all_ranks)
 }
 END_TEST
 
+static void abort_in_a_group(struct rank_seat *seat)
+{
+	struct client client;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	fill(&client);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+	RANK_EXPECT_STATUS(seat, (int)all_reduce(&client, client.comm, client.stream), 0);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+	RANK_EXPECT(seat, client.recv[0] == -1);
+	close_client(&client);
+}
+
+START_TEST(an_abort_in_a_group_waits_for_none_of_its_calls)
+{
+	struct rank_group group;
+
+	run(abort_in_a_group, NULL, &group);
+}
+END_TEST
+
 static void create_in_a_group(struct rank_seat *seat)
 {
 	struct client client;
@@ -577,6 +600,7 @@ static Suite *suite(void)
 	tcase_add_test(tests, an_allreduce_is_belays_where_it_can_and_all_else_nccls);
 	tcase_add_test(tests, unsigned_sums_wrap_as_they_do_in_nccl);
 	tcase_add_test(tests, calls_of_a_group_begin_at_its_end_in_one_order_on_all_ranks);
+	tcase_add_test(tests, an_abort_in_a_group_waits_for_none_of_its_calls);
 	tcase_add_test(tests, communicators_made_in_a_group_get_their_twins_at_its_end);
 	tcase_add_test(tests,
 		       a_communicator_that_does_not_block_is_in_progress_until_its_twin_is_there);
