@@ -12,14 +12,14 @@ typedef size_t kernel_list(const struct symm_kernel **ret_kernels);
 /* By enum symm_algorithm. */
 static kernel_list *const call_lists[SYMM_ALGORITHMS] = {
 	one_shot_packets_kernels, one_shot_wire_kernels, two_shot_wire_kernels,
-	two_shot_pull_kernels};
+	two_shot_pull_kernels, two_shot_wire_kernels};
 
 enum { OTHER_LISTS = 3 };
 static kernel_list *const other_lists[OTHER_LISTS] = {symm_service_kernels, symm_gate_kernels,
 						      symm_reduce_kernels};
 
-static const uint8_t recorded[SYMM_ALGORITHMS] = {RECORDED_ONESHOT, RECORDED_ONESHOT,
-						  RECORDED_TWOSHOT, RECORDED_PULL};
+static const uint8_t recorded[SYMM_ALGORITHMS] = {
+	RECORDED_ONESHOT, RECORDED_ONESHOT, RECORDED_TWOSHOT, RECORDED_PULL, RECORDED_TWOSHOT};
 
 /* ---- all kernels --------------------------------------------------------------------------------
  */

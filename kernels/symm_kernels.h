@@ -25,7 +25,9 @@ enum symm_algorithm {
 	SYMM_ONESHOT_WIRE = 1,	  /* full wire by sentinel: bf16, f16, f32; up to layout.wire_bytes */
 	SYMM_TWOSHOT_WIRE = 2,	  /* both halves pushed by sentinel: bf16, f16, f32 */
 	SYMM_TWOSHOT_PULL = 3,	  /* reduce-scatter pulled from the staged inputs, any dtype */
-	SYMM_ALGORITHMS = 4
+	SYMM_ISLAND = 4, /* two-shot in each half of the ranks, one exchange between the halves:
+			    bf16, f16, f32; an even number of ranks from 4 on */
+	SYMM_ALGORITHMS = 5
 };
 
 /* Fault injection inside kernels: by turn number's seq, as in BELAY_FAULT. */

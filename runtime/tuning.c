@@ -23,8 +23,8 @@
 #define DEVICE_EXPECTED                                                                            \
 	"'ranks=N topology=one_device|nvlink|pcie|mixed up_to=BYTES algorithm=NAME other=NAME "    \
 	"blocks=B threads=T' with N from 1 to 16, BYTES ascending in at most 16 rows, names "      \
-	"oneshot-packets, oneshot-wire, twoshot-wire or twoshot-pull (other: one without "         \
-	"'wire'), "                                                                                \
+	"oneshot-packets, oneshot-wire, twoshot-wire, twoshot-pull or island (other: "             \
+	"oneshot-packets or twoshot-pull), "                                                       \
 	"B from 1 to 256, T a multiple of 32 up to 512"
 
 /* Opens a regular file only: a FIFO would block creation, a device may never end. */
@@ -300,6 +300,7 @@ void tuning_launch_table(const struct tuning *tuning, uint32_t nranks,
 		return;
 	memcpy(ret_table->row, rows->row, sizeof(rows->row));
 	ret_table->nrows = rows->nrows;
+	ret_table->islands = true; /* asked for by name */
 }
 
 int tuning_load(const char *path, uint32_t nranks, struct tuning *tuning,

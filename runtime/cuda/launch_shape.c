@@ -18,6 +18,7 @@
 #define WIRE	 SYMM_ONESHOT_WIRE
 #define TWOSHOT	 SYMM_TWOSHOT_WIRE
 #define PULL	 SYMM_TWOSHOT_PULL
+#define ISLAND	 SYMM_ISLAND /* TWOSHOT where ranks make no islands */
 
 static const struct builtin_row {
 	uint8_t topology;
@@ -125,17 +126,23 @@ static bool has_room(const struct symm_layout *layout, uint32_t nranks, uint8_t 
 		return wire_carries(dtype) && bytes <= layout->wire_bytes;
 	case SYMM_TWOSHOT_WIRE:
 		return wire_carries(dtype) && slice_of(bytes, nranks) <= layout->slice_bytes;
+	case SYMM_ISLAND:
+		return wire_carries(dtype) && nranks >= 4 && nranks % 2 == 0 &&
+		       slice_of(bytes, nranks) <= layout->slice_bytes;
 	default:
 		return true; /* pulls from the retained inputs, which take every turn */
 	}
 }
 
-/* What was asked for, or the first that has room, in the order of what a small turn costs. */
+/* What was asked for, or the first that has room, in the order of what a small turn costs; but
+ * islands are two-shot first of all. */
 static uint8_t algorithm_with_room(const struct symm_layout *layout, uint32_t nranks,
 				   uint8_t wanted, uint64_t bytes, uint8_t dtype)
 {
 	uint8_t algorithm = wanted;
 
+	if (algorithm == SYMM_ISLAND && !has_room(layout, nranks, algorithm, bytes, dtype))
+		algorithm = SYMM_TWOSHOT_WIRE;
 	for (uint8_t next = 0; !has_room(layout, nranks, algorithm, bytes, dtype); next++)
 		algorithm = next;
 	return algorithm;
@@ -163,12 +170,18 @@ static uint64_t blocks_with_work(uint8_t algorithm, uint64_t bytes, uint32_t thr
 	return divide_up(divide_up(bytes, packet), threads);
 }
 
+static uint8_t algorithm_of(const struct launch_table *table, const struct launch_row *row)
+{
+	return row->algorithm == SYMM_ISLAND && !table->islands ? SYMM_TWOSHOT_WIRE
+								: row->algorithm;
+}
+
 struct launch_shape launch_shape_of(const struct launch_table *table,
 				    const struct symm_layout *layout, uint32_t nranks,
 				    uint64_t bytes, uint8_t dtype)
 {
 	const struct launch_row *row = row_of(table, bytes);
-	uint8_t wanted = wire_carries(dtype) ? row->algorithm : row->algorithm_other;
+	uint8_t wanted = wire_carries(dtype) ? algorithm_of(table, row) : row->algorithm_other;
 	uint8_t algorithm = algorithm_with_room(layout, nranks, wanted, bytes, dtype);
 	uint32_t threads = clamp(row->threads / WARP * WARP, WARP, THREADS_MAX);
 	uint64_t blocks = blocks_with_work(algorithm, bytes, threads);
@@ -222,6 +235,7 @@ const char *launch_algorithm_name(enum symm_algorithm algorithm)
 		[SYMM_ONESHOT_WIRE] = "oneshot-wire",
 		[SYMM_TWOSHOT_WIRE] = "twoshot-wire",
 		[SYMM_TWOSHOT_PULL] = "twoshot-pull",
+		[SYMM_ISLAND] = "island",
 	};
 
 	return (unsigned)algorithm < SYMM_ALGORITHMS ? names[algorithm] : "unknown";

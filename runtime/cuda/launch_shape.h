@@ -36,6 +36,8 @@ struct launch_table {
 	/* Agreed: the least of all ranks' residency bounds. */
 	uint32_t blocks_max;
 	uint32_t pair_blocks_max; /* of grids that the next one may join; 0: none may */
+	/* Agreed: rows of SYMM_ISLAND are carried out so; else as SYMM_TWOSHOT_WIRE. */
+	bool islands;
 };
 
 struct launch_shape {

@@ -86,7 +86,7 @@ static bool ops_are_right(struct kernel_ranks *ranks, unsigned algorithm, int dt
 
 static void check_bits(struct kernel_ranks *ranks)
 {
-	bool good[SYMM_ALGORITHMS] = {true, true, true, true};
+	bool good[SYMM_ALGORITHMS] = {true, true, true, true, true};
 
 	for (int dtype = HOST_SUM_F32; dtype < HOST_SUM_DTYPES; dtype++) {
 		kernel_ranks_invent(ranks, dtype, (uint64_t)dtype);
@@ -120,7 +120,7 @@ static bool places_are_right(struct kernel_ranks *ranks, unsigned algorithm, int
 
 static void check_places(struct kernel_ranks *ranks)
 {
-	bool good[SYMM_ALGORITHMS] = {true, true, true, true};
+	bool good[SYMM_ALGORITHMS] = {true, true, true, true, true};
 	const int dtypes[] = {HOST_SUM_BF16, HOST_SUM_F32, HOST_SUM_U8, HOST_SUM_F64};
 
 	for (unsigned i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {

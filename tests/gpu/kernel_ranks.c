@@ -459,6 +459,7 @@ const char *algorithm_name(unsigned algorithm)
 		[SYMM_ONESHOT_WIRE] = "oneshot-wire",
 		[SYMM_TWOSHOT_WIRE] = "twoshot-wire",
 		[SYMM_TWOSHOT_PULL] = "twoshot-pull",
+		[SYMM_ISLAND] = "island",
 	};
 
 	return names[algorithm];
@@ -476,6 +477,9 @@ bool algorithm_takes(const struct kernel_ranks *ranks, unsigned algorithm, int d
 		return wire && bytes <= layout->wire_bytes;
 	case SYMM_TWOSHOT_WIRE:
 		return wire && bytes <= layout->symm_bytes;
+	case SYMM_ISLAND:
+		return wire && ranks->nranks >= 4 && ranks->nranks % 2 == 0 &&
+		       bytes <= layout->symm_bytes;
 	default:
 		return bytes <= layout->symm_bytes;
 	}
@@ -538,6 +542,14 @@ static char *output_of(const struct kernel_ranks *ranks, unsigned rank, const st
 			       : ranks->recv[rank] + GUARD_BYTES + trial->recv_at;
 }
 
+/* As the launch table has it where ranks make no islands. */
+static uint8_t carried_out(const struct kernel_ranks *ranks, uint8_t algorithm)
+{
+	bool islands = ranks->nranks >= 4 && ranks->nranks % 2 == 0;
+
+	return algorithm == SYMM_ISLAND && !islands ? SYMM_TWOSHOT_WIRE : algorithm;
+}
+
 struct symm_launch launch_of(const struct kernel_ranks *ranks, unsigned rank,
 			     const struct trial *trial)
 {
@@ -550,7 +562,7 @@ struct symm_launch launch_of(const struct kernel_ranks *ranks, unsigned rank,
 		.turns_of_call = 1,
 		.dtype = (uint8_t)trial->dtype,
 		.op = (uint8_t)trial->op,
-		.algorithm = trial->algorithm,
+		.algorithm = carried_out(ranks, trial->algorithm),
 		.path = 1,
 		.blocks = trial->blocks,
 		.threads = trial->threads,

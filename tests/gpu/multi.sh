@@ -294,7 +294,7 @@ set_bits()
 {
 	all_types >"$work/types"
 	for n in $rank_list; do
-		for algorithm in oneshot-packets oneshot-wire twoshot-wire twoshot-pull; do
+		for algorithm in oneshot-packets oneshot-wire twoshot-wire twoshot-pull island; do
 			types "$algorithm, in graphs" --graph --algorithm "$algorithm" --blocks 64
 			types "$algorithm" --algorithm "$algorithm" --blocks 64
 		done

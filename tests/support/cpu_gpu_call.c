@@ -428,6 +428,7 @@ static void write_record(const struct turn_run *run, const struct block *block, 
 		[SYMM_ONESHOT_WIRE] = BELAY_ALGORITHM_ONESHOT,
 		[SYMM_TWOSHOT_WIRE] = BELAY_ALGORITHM_TWOSHOT,
 		[SYMM_TWOSHOT_PULL] = BELAY_ALGORITHM_TWOSHOT_PULL,
+		[SYMM_ISLAND] = BELAY_ALGORITHM_ISLAND, /* moves its data as two-shot does */
 	};
 	const struct turn_arguments *a = run->arguments;
 	uint64_t place = block->at.turn % SYMM_RING_RECORDS;

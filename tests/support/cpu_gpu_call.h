@@ -118,7 +118,8 @@ static inline bool pushes(uint8_t algorithm)
 
 static inline bool two_shot(uint8_t algorithm)
 {
-	return algorithm == SYMM_TWOSHOT_WIRE || algorithm == SYMM_TWOSHOT_PULL;
+	return algorithm == SYMM_TWOSHOT_WIRE || algorithm == SYMM_TWOSHOT_PULL ||
+	       algorithm == SYMM_ISLAND;
 }
 
 static inline char *region_of_rank(const struct symm_comm *comm, uint32_t rank)

@@ -407,7 +407,7 @@ static bool reduce_pushed(struct turn_run *run, struct block *block, struct piec
 	_Alignas(64) piece_data data[SYMM_RANKS_MAX];
 	_Alignas(64) piece_data result;
 	const void *sources[SYMM_RANKS_MAX];
-	bool twice = block->algorithm == SYMM_TWOSHOT_WIRE;
+	bool twice = two_shot(block->algorithm);
 
 	take_inputs(run, block, piece, data);
 	/* M1: not one byte before all signatures are known to be equal. */

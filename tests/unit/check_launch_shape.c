@@ -86,6 +86,34 @@ START_TEST(an_algorithm_without_room_gives_way)
 }
 END_TEST
 
+static uint8_t island_row_becomes(const struct symm_layout *layout, bool islands, uint32_t nranks,
+				  uint64_t bytes, uint8_t dtype)
+{
+	struct launch_table table = {
+		.nrows = 1,
+		.row = {{UINT64_MAX, SYMM_ISLAND, SYMM_TWOSHOT_PULL, 8, 256}},
+		.blocks_max = SYMM_BLOCKS_MAX,
+		.islands = islands,
+	};
+
+	return launch_shape_of(&table, layout, nranks, bytes, dtype).algorithm;
+}
+
+START_TEST(islands_are_of_an_even_number_of_ranks_from_four_on_and_two_shot_elsewhere)
+{
+	for (uint32_t nranks = 1; nranks <= SYMM_RANKS_MAX; nranks++) {
+		bool halves = nranks >= 4 && nranks % 2 == 0;
+
+		ck_assert_uint_eq(island_row_becomes(&roomy, true, nranks, KB(256), BELAY_BF16),
+				  halves ? SYMM_ISLAND : SYMM_TWOSHOT_WIRE);
+		ck_assert_uint_eq(island_row_becomes(&roomy, false, nranks, KB(256), BELAY_BF16),
+				  SYMM_TWOSHOT_WIRE);
+	}
+	ck_assert_uint_eq(island_row_becomes(&roomy, true, 4, KB(256), BELAY_F64),
+			  SYMM_TWOSHOT_PULL);
+}
+END_TEST
+
 START_TEST(no_grid_is_larger_than_what_fits_beside_the_others)
 {
 	struct launch_table table = two_rows;
@@ -182,6 +210,7 @@ END_TEST
 START_TEST(names_are_those_of_the_tuning_file)
 {
 	ck_assert_str_eq(launch_algorithm_name(SYMM_TWOSHOT_PULL), "twoshot-pull");
+	ck_assert_str_eq(launch_algorithm_name(SYMM_ISLAND), "island");
 	ck_assert_str_eq(launch_algorithm_name(SYMM_ALGORITHMS), "unknown");
 	ck_assert_str_eq(launch_topology_name(TOPOLOGY_ONE_DEVICE), "one_device");
 	ck_assert_str_eq(launch_topology_name((enum launch_topology)LAUNCH_TOPOLOGIES), "unknown");
@@ -196,6 +225,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, a_turn_takes_the_row_of_its_size, 0,
 			    (int)(sizeof(rows) / sizeof(rows[0])));
 	tcase_add_test(c, an_algorithm_without_room_gives_way);
+	tcase_add_test(c,
+		       islands_are_of_an_even_number_of_ranks_from_four_on_and_two_shot_elsewhere);
 	tcase_add_test(c, no_grid_is_larger_than_what_fits_beside_the_others);
 	tcase_add_test(c, threads_are_whole_warps_up_to_512);
 	tcase_add_test(c, every_built_in_table_is_sound);

@@ -111,6 +111,22 @@ START_TEST(rows_for_devices_are_taken_by_ranks_and_topology)
 }
 END_TEST
 
+START_TEST(islands_are_made_where_the_file_names_them)
+{
+	struct tuning tuning;
+	struct launch_table table;
+
+	write_file("ranks=8 topology=pcie up_to=8M algorithm=island other=twoshot-pull" TAIL);
+	ck_assert_int_eq(load(path, 8, &tuning), 0);
+	tuning_launch_table(&tuning, 8, TOPOLOGY_PCIE, &table);
+	ck_assert_uint_eq(table.row[0].algorithm, SYMM_ISLAND);
+	ck_assert(table.islands);
+	/* The built-in table waits to be told of the machine. */
+	tuning_launch_table(&tuning, 8, TOPOLOGY_NVLINK, &table);
+	ck_assert(!table.islands);
+}
+END_TEST
+
 START_TEST(programmatic_launch_can_be_taken_away)
 {
 	struct tuning tuning, other;
@@ -186,6 +202,7 @@ static const char *const wrong[] = {
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot other=oneshot-packets" TAIL,
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-wire" TAIL,
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-wire" TAIL,
+	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=island" TAIL,
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire" TAIL,
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=twoshot-pull blocks=0 "
 	"threads=32\n",
@@ -275,6 +292,7 @@ static Suite *suite(void)
 	tcase_add_test(c, without_a_file_the_built_in_values_stand);
 	tcase_add_test(c, the_row_of_these_ranks_is_taken);
 	tcase_add_test(c, rows_for_devices_are_taken_by_ranks_and_topology);
+	tcase_add_test(c, islands_are_made_where_the_file_names_them);
 	tcase_add_test(c, programmatic_launch_can_be_taken_away);
 	tcase_add_loop_test(c, each_value_of_a_row_for_devices_is_in_the_hash, 1,
 			    (int)(sizeof(differing) / sizeof(differing[0])));

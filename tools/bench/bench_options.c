@@ -58,7 +58,8 @@ const char bench_help[] =
 	"How it is run:\n"
 	"  --paths=LIST          allowed paths, in order of preference (BELAY_PATHS)\n"
 	"  --algorithm=NAME      oneshot or twoshot, whatever the tuning says; on GPUs also\n"
-	"                        oneshot-packets, oneshot-wire, twoshot-wire or twoshot-pull\n"
+	"                        oneshot-packets, oneshot-wire, twoshot-wire, twoshot-pull or\n"
+	"                        island\n"
 	"  --blocks=LIST         grid of --algorithm on GPUs (32); --tune tries all "
 	"(8,16,32,64,128)\n"
 	"  --threads=LIST        threads of its blocks (256); --tune tries all (256,512)\n"
@@ -155,6 +156,7 @@ const struct bench_algorithm bench_algorithms[BENCH_ALGORITHMS] = {
 	{"oneshot-wire", 0, "oneshot-wire", "oneshot-packets"},
 	{"twoshot-wire", 0, "twoshot-wire", "twoshot-pull"},
 	{"twoshot-pull", 0, "twoshot-pull", "twoshot-pull"},
+	{"island", 0, "island", "twoshot-pull"},
 	{"oneshot", BELAY_ALGORITHM_ONESHOT, "oneshot-wire", "oneshot-packets"},
 	{"twoshot", BELAY_ALGORITHM_TWOSHOT, "twoshot-wire", "twoshot-pull"},
 };
@@ -274,7 +276,7 @@ static int read_algorithm(const char *value, struct bench_options *options)
 	}
 	return bad_value(OPT_ALGORITHM, value,
 			 "oneshot or twoshot; on GPUs also oneshot-packets, oneshot-wire, "
-			 "twoshot-wire or twoshot-pull");
+			 "twoshot-wire, twoshot-pull or island");
 }
 
 /* A list of numbers from min to max, multiples of min. */

@@ -73,7 +73,7 @@ extern const char bench_help[];
 /* The names of --algorithm; the first BENCH_DEVICE_ALGORITHMS are what a tuning on GPUs compares.
  */
 #define BENCH_DEVICE_ALGORITHMS 4
-#define BENCH_ALGORITHMS	6
+#define BENCH_ALGORITHMS	7
 extern const struct bench_algorithm bench_algorithms[BENCH_ALGORITHMS];
 
 #endif /* BELAY_TOOLS_BENCH_OPTIONS_H */
