@@ -3,7 +3,7 @@
 # The tests on GPUs, in sets: see docs/testing.md. TAP on stdout, with a table of all parts and their times at the end.
 #
 #   tests/gpu/run.sh [--set SET]... [--build DIR] [--json FILE] [--ranks "2 4 8"] [--long] [--seconds N]
-#                    [--racecheck-build DIR]
+#                    [--racecheck-build DIR] [--python PYTHON]
 #
 #   kernels    the kernels by themselves
 #   kills      without MPS: ranks that are killed, stopped, or lose their context
@@ -11,6 +11,7 @@
 #   threads    ranks are threads of one process
 #   sanitizer  compute-sanitizer's memcheck, racecheck and synccheck on small runs
 #   speed      times in graphs beside those of one by one; the figures are for people
+#   serving    PyTorch under libbelay-nccl, where there is one (--python): a transformer with and without, faults, status
 #   all        all of them; the default is kills, mps, threads
 #
 # --long: soaks of 100,000 calls, and kills at each step in each position. --seconds: each set ends within so many; what it did not come to is
@@ -19,6 +20,7 @@
 # interrupted, too. Exit status: 0 nothing failed, 1 something did, 2 usage, 77 no GPU is here.
 set -u
 
+source_root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${top_builddir:-.}
 json=gpu-tests.json
 sets=
@@ -26,10 +28,11 @@ rank_list="2 4 8"
 long=${BELAY_TESTS_LONG:-0}
 seconds=
 racecheck_build=
+python=python3
 
 usage()
 {
-	sed -n '5,19s/^# *//p' "$0" >&2
+	sed -n '5,20s/^# *//p' "$0" >&2
 	exit 2
 }
 
@@ -43,6 +46,7 @@ while [ $# -gt 0 ]; do
 	--long) long=1 ;;
 	--seconds) [ $# -ge 2 ] || usage; seconds=$2; shift ;;
 	--racecheck-build) [ $# -ge 2 ] || usage; racecheck_build=$2; shift ;;
+	--python) [ $# -ge 2 ] || usage; python=$2; shift ;;
 	*) usage ;;
 	esac
 	shift
@@ -53,8 +57,8 @@ esac
 sets=${sets:-kills mps threads}
 for set in $sets; do
 	case $set in
-	all) sets="kernels kills mps threads sanitizer speed" ;;
-	kernels | kills | mps | threads | sanitizer | speed) ;;
+	all) sets="kernels kills mps threads sanitizer speed serving" ;;
+	kernels | kills | mps | threads | sanitizer | speed | serving) ;;
 	*) usage ;;
 	esac
 done
@@ -156,6 +160,52 @@ set_speed()
 	done
 	checks "2 ranks: host time of a call" 60 0 'launch_us' "$bench" --backend cuda --ranks 2 --eager-host-time \
 		--sizes 14336,112K --paths symm
+	keep_output=
+}
+
+# decodes NAME OPTION...: the transformer, with libbelay-nccl or ("plain") without; all ranks have the same logits. `tokens`: what it said.
+decodes()
+{
+	name=$1
+	preload="LD_PRELOAD=$build/.libs/libbelay-nccl.so"
+	[ "$2" != plain ] || { preload=BELAY_DISABLE=1; shift; }
+	shift
+	checks "$name: the same logits on all ranks" 120 0 '"same_logits": true' \
+		env "$preload" PYTHONPATH="$source_root/tools/python" "$python" "$source_root/tests/gpu/torch_transformer.py" "$@"
+	tokens=$(sed -n 's/.*"tokens": "\([0-9a-f]*\)".*/\1/p' "$work/out" 2>/dev/null)
+}
+
+same_tokens()
+{
+	checks "$1: the same tokens" 5 0 '[0-9a-f]' expr "${2:-none}" : "\\(${3:-other}\\)\$"
+}
+
+# What killed ranks leave behind is MPS's to suffer from: so that comes last, and without.
+set_serving()
+{
+	"$python" -c 'import torch' 2>/dev/null || { skip "PyTorch" "no PyTorch here: --python"; return; }
+	mps_start || { skip "MPS" "no MPS here: nvidia-cuda-mps-control"; return; }
+	keep_output=1
+	for n in 2 4; do
+		decodes "$n ranks in a graph, NCCL alone" plain --ranks "$n" --graph
+		alone=$tokens
+		decodes "$n ranks in a graph, with marks" --ranks "$n" --graph --marks
+		with=$tokens
+		[ "$n" != 2 ] || same_tokens "2 ranks in a graph, with belay and without" "$with" "$alone"
+		BELAY_FAULT=rank=1,seq=300,kind=drop
+		export BELAY_FAULT
+		decodes "$n ranks in a graph, a write is lost" --ranks "$n" --graph --marks
+		unset BELAY_FAULT
+		same_tokens "$n ranks, a write is lost" "$tokens" "$with"
+		decodes "$n ranks one by one, NCCL alone" plain --ranks "$n"
+		decodes "$n ranks one by one" --ranks "$n"
+	done
+	checks "by dlopen(), in NCCL's place" 60 0 '' "$python" "$source_root/tests/gpu/nccl_by_path.py" "$build/.libs/libbelay-nccl.so"
+	mps_stop
+	checks "belay-info on a job that works, is stopped, is killed" 120 0 '"right": true' \
+		env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" "$python" "$source_root/tests/gpu/torch_status.py" "$info"
+	checks "a killed rank is told to the others" 120 0 'peer_lost' env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" \
+		"$python" "$source_root/tests/gpu/torch_transformer.py" --ranks 4 --kill 1:5
 	keep_output=
 }
 
