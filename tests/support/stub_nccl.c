@@ -251,13 +251,27 @@ static ncclResult_t new_comm(ncclComm_t *ret_comm, int nranks, const struct id *
 /* ---- data --------------------------------------------------------------------------------------
  */
 
+enum kind {
+	ALL_REDUCE,
+	ALL_GATHER,
+	REDUCE_SCATTER,
+	BROADCAST,
+	REDUCE,
+	ALL_TO_ALL,
+	GATHER,
+	SCATTER
+};
+
 /* One operation on a communicator; carried out in steps. */
 struct operation {
 	struct ncclComm *comm;
-	const char *send;
-	char *recv;
-	size_t bytes;  /* of one rank's part */
-	int dtype, op; /* enum belay_*; op 0: a gather */
+	const char *send; /* NULL: this rank has nothing to give */
+	char *recv;	  /* NULL: it gets nothing */
+	size_t bytes;	  /* that each rank gives */
+	enum kind kind;
+	ncclDataType_t dtype;
+	ncclRedOp_t op;
+	int root;
 };
 
 struct progress {
@@ -266,14 +280,23 @@ struct progress {
 	bool posted;
 };
 
-static size_t bytes_of(int dtype)
+static size_t bytes_of(ncclDataType_t type)
 {
-	static const uint8_t bytes[] = {
-		[BELAY_F32] = 4, [BELAY_F64] = 8, [BELAY_F16] = 2, [BELAY_BF16] = 2,
-		[BELAY_I32] = 4, [BELAY_I64] = 8, [BELAY_U8] = 1,  [BELAY_I8] = 1,
-	};
-
-	return bytes[dtype];
+	switch (type) {
+	case ncclFloat64:
+	case ncclInt64:
+	case ncclUint64:
+		return 8;
+	case ncclFloat32:
+	case ncclInt32:
+	case ncclUint32:
+		return 4;
+	case ncclFloat16:
+	case ncclBfloat16:
+		return 2;
+	default:
+		return 1;
+	}
 }
 
 static bool all_at(const struct ncclComm *comm, uint64_t round, bool taken)
@@ -288,26 +311,127 @@ static bool all_at(const struct ncclComm *comm, uint64_t round, bool taken)
 	return true;
 }
 
-static void take_chunk(const struct operation *o, size_t at, size_t bytes)
+static int dtype_of(ncclDataType_t type)
 {
-	const void *sources[RANKS_MAX];
-	void *destination = o->recv + at;
-
-	for (int r = 0; r < o->comm->nranks; r++) {
-		sources[r] = o->comm->room->seat[r].data;
-		if (!o->op)
-			memcpy(o->recv + (size_t)r * o->bytes + at, sources[r], bytes);
+	switch (type) {
+	case ncclFloat32:
+		return BELAY_F32;
+	case ncclFloat64:
+		return BELAY_F64;
+	case ncclFloat16:
+		return BELAY_F16;
+	case ncclBfloat16:
+		return BELAY_BF16;
+	case ncclInt32:
+	case ncclUint32:
+		return BELAY_I32;
+	case ncclInt64:
+	case ncclUint64:
+		return BELAY_I64;
+	case ncclUint8:
+		return BELAY_U8;
+	case ncclInt8:
+		return BELAY_I8;
+	default:
+		return 0;
 	}
-	if (o->op)
+}
+
+static int op_of(ncclRedOp_t op)
+{
+	switch (op) {
+	case ncclSum:
+		return BELAY_SUM;
+	case ncclMax:
+		return BELAY_MAX;
+	case ncclMin:
+		return BELAY_MIN;
+	case ncclProd:
+		return BELAY_PROD;
+	default:
+		return 0;
+	}
+}
+
+/* belay's sum has no averages and no unsigned words. */
+static void reduce_chunk(const struct operation *o, const void **sources, void *to, size_t bytes)
+{
+	bool average = o->op == ncclAvg, is_max = o->op == ncclMax;
+	float *floats = to;
+	uint32_t *words = to;
+
+	if (o->dtype != ncclUint32 || o->op == ncclSum || o->op == ncclProd)
 		(void)host_sum(&(struct host_sum_job){
 			.sources = sources,
 			.nsources = (unsigned)o->comm->nranks,
-			.destinations = &destination,
+			.destinations = &to,
 			.ndestinations = 1,
 			.count = bytes / bytes_of(o->dtype),
-			.dtype = o->dtype,
-			.op = o->op,
+			.dtype = dtype_of(o->dtype),
+			.op = average ? BELAY_SUM : op_of(o->op),
 		});
+	for (size_t i = 0; average && i < bytes / sizeof(*floats); i++)
+		floats[i] /= (float)o->comm->nranks;
+	if (o->dtype != ncclUint32 || o->op == ncclSum || o->op == ncclProd)
+		return;
+	memcpy(to, sources[0], bytes);
+	for (int r = 1; r < o->comm->nranks; r++)
+		for (size_t i = 0; i < bytes / sizeof(*words); i++) {
+			uint32_t word = ((const uint32_t *)sources[r])[i];
+
+			if (is_max ? word > words[i] : word < words[i])
+				words[i] = word;
+		}
+}
+
+/* Of a chunk at `at` in what a rank gives, the part that is of slice `slice`: to its place in that
+ * slice at `to`. */
+static void take_slice(const struct operation *o, const char *chunk, size_t at, size_t bytes,
+		       int slice, char *to)
+{
+	size_t length = o->bytes / (size_t)o->comm->nranks, begin = (size_t)slice * length;
+	size_t first = at > begin ? at : begin;
+	size_t last = at + bytes < begin + length ? at + bytes : begin + length;
+
+	if (first < last)
+		memcpy(to + (first - begin), chunk + (first - at), last - first);
+}
+
+static void take_chunk(const struct operation *o, size_t at, size_t bytes)
+{
+	static _Thread_local _Alignas(64) char reduced[CHUNK_BYTES];
+	size_t slice = o->bytes / (size_t)o->comm->nranks;
+	const void *sources[RANKS_MAX];
+
+	for (int r = 0; r < o->comm->nranks; r++)
+		sources[r] = o->comm->room->seat[r].data;
+	switch (o->kind) {
+	case ALL_REDUCE:
+	case REDUCE:
+		if (o->kind == ALL_REDUCE || o->root == o->comm->rank)
+			reduce_chunk(o, sources, o->recv + at, bytes);
+		break;
+	case REDUCE_SCATTER:
+		reduce_chunk(o, sources, reduced, bytes);
+		take_slice(o, reduced, at, bytes, o->comm->rank, o->recv);
+		break;
+	case BROADCAST:
+		memcpy(o->recv + at, sources[o->root], bytes);
+		break;
+	case SCATTER:
+		take_slice(o, sources[o->root], at, bytes, o->comm->rank, o->recv);
+		break;
+	case ALL_TO_ALL:
+		for (int r = 0; r < o->comm->nranks; r++)
+			take_slice(o, sources[r], at, bytes, o->comm->rank,
+				   o->recv + (size_t)r * slice);
+		break;
+	case ALL_GATHER:
+	case GATHER:
+		for (int r = 0; o->recv && r < o->comm->nranks; r++)
+			memcpy(o->recv + (size_t)r * o->bytes + at, sources[r], bytes);
+		break;
+	}
 }
 
 /* As CPU streams want it: see cpu_gpu_inside.h. Waits for ever for a peer that does not come, as
@@ -327,7 +451,8 @@ static enum cpu_gpu_step step(const void *arguments, void *run)
 	if (!p->posted) {
 		if (!all_at(comm, p->round - 1, true))
 			return CPU_GPU_WAITING;
-		memcpy(own->data, o->send + p->done, bytes);
+		if (o->send)
+			memcpy(own->data, o->send + p->done, bytes);
 		atomic_store_explicit(&own->posted, p->round, memory_order_release);
 		p->posted = true;
 	}
@@ -363,46 +488,6 @@ static ncclResult_t carry_out(const struct operation *o, cudaStream_t stream)
 		return ncclSuccess;
 	atomic_store_explicit(&o->comm->pending, 1, memory_order_relaxed);
 	return ncclInProgress;
-}
-
-static int dtype_of(ncclDataType_t type)
-{
-	switch (type) {
-	case ncclFloat32:
-		return BELAY_F32;
-	case ncclFloat64:
-		return BELAY_F64;
-	case ncclFloat16:
-		return BELAY_F16;
-	case ncclBfloat16:
-		return BELAY_BF16;
-	case ncclInt32:
-		return BELAY_I32;
-	case ncclInt64:
-		return BELAY_I64;
-	case ncclUint8:
-		return BELAY_U8;
-	case ncclInt8:
-		return BELAY_I8;
-	default:
-		return 0;
-	}
-}
-
-static int op_of(ncclRedOp_t op)
-{
-	switch (op) {
-	case ncclSum:
-		return BELAY_SUM;
-	case ncclMax:
-		return BELAY_MAX;
-	case ncclMin:
-		return BELAY_MIN;
-	case ncclProd:
-		return BELAY_PROD;
-	default:
-		return 0;
-	}
 }
 
 /* ---- the functions -----------------------------------------------------------------------------
@@ -602,26 +687,119 @@ const char *ncclGetLastError(ncclComm_t comm)
 	return last_words;
 }
 
+/* In a macro: the arguments of the function come twice. */
+#define DATA_CALL(function, o, ...)                                                                \
+	do {                                                                                       \
+		GO_WRONG(#function, comm);                                                         \
+		PASS_ON(nccl##function, __VA_ARGS__);                                              \
+		(o)->comm = comm;                                                                  \
+		(o)->dtype = datatype;                                                             \
+		return carry_out(o, stream);                                                       \
+	} while (0)
+
 ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
 			   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-	struct operation o = {.comm = comm, .send = sendbuff, .recv = recvbuff};
+	struct operation o = {.kind = ALL_GATHER, .send = sendbuff, .recv = recvbuff};
 
-	GO_WRONG("AllGather", comm);
-	PASS_ON(ncclAllGather, sendbuff, recvbuff, sendcount, datatype, comm, stream);
-	o.bytes = sendcount * bytes_of(dtype_of(datatype));
-	return carry_out(&o, stream);
+	o.bytes = sendcount * bytes_of(datatype);
+	DATA_CALL(AllGather, &o, sendbuff, recvbuff, sendcount, datatype, comm, stream);
+}
+
+/* Whether there is such a reduction here. */
+static bool reduces(ncclDataType_t datatype, ncclRedOp_t op)
+{
+	if (op == ncclAvg)
+		return datatype == ncclFloat32;
+	return op_of(op) && dtype_of(datatype) && datatype != ncclUint64;
 }
 
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
 			   ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 			   cudaStream_t stream)
 {
-	struct operation o = {.comm = comm, .send = sendbuff, .recv = recvbuff, .op = op_of(op)};
+	struct operation o = {.kind = ALL_REDUCE, .send = sendbuff, .recv = recvbuff, .op = op};
 
-	GO_WRONG("AllReduce", comm);
-	PASS_ON(ncclAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
-	o.dtype = dtype_of(datatype);
-	o.bytes = count * bytes_of(o.dtype);
-	return carry_out(&o, stream);
+	if (!has_real() && !reduces(datatype, op))
+		return ncclInvalidArgument;
+	o.bytes = count * bytes_of(datatype);
+	DATA_CALL(AllReduce, &o, sendbuff, recvbuff, count, datatype, op, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+			       ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+			       cudaStream_t stream)
+{
+	struct operation o = {.kind = REDUCE_SCATTER, .send = sendbuff, .recv = recvbuff, .op = op};
+
+	if (!has_real() && !reduces(datatype, op))
+		return ncclInvalidArgument;
+	o.bytes = recvcount * bytes_of(datatype) * (size_t)comm->nranks;
+	DATA_CALL(ReduceScatter, &o, sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	struct operation o = {
+		.kind = REDUCE, .send = sendbuff, .recv = recvbuff, .op = op, .root = root};
+
+	if (!has_real() && !reduces(datatype, op))
+		return ncclInvalidArgument;
+	o.bytes = count * bytes_of(datatype);
+	DATA_CALL(Reduce, &o, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+			   ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	struct operation o = {.kind = BROADCAST, .recv = recvbuff, .root = root};
+
+	o.send = comm->rank == root ? sendbuff : NULL;
+	o.bytes = count * bytes_of(datatype);
+	DATA_CALL(Broadcast, &o, sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+
+/* As in NCCL by the other function's name, which a library before it may define. */
+ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+		       cudaStream_t stream)
+{
+	return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+/* Declared by newer headers only. */
+ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+			  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+			int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+
+ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+			  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+	struct operation o = {.kind = ALL_TO_ALL, .send = sendbuff, .recv = recvbuff};
+
+	o.bytes = count * bytes_of(datatype) * (size_t)comm->nranks;
+	DATA_CALL(AlltoAll, &o, sendbuff, recvbuff, count, datatype, comm, stream);
+}
+
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+			int root, ncclComm_t comm, cudaStream_t stream)
+{
+	struct operation o = {.kind = GATHER, .send = sendbuff, .root = root};
+
+	o.recv = comm->rank == root ? recvbuff : NULL;
+	o.bytes = count * bytes_of(datatype);
+	DATA_CALL(Gather, &o, sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+
+ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	struct operation o = {.kind = SCATTER, .recv = recvbuff, .root = root};
+
+	o.send = comm->rank == root ? sendbuff : NULL;
+	o.bytes = count * bytes_of(datatype) * (size_t)comm->nranks;
+	DATA_CALL(Scatter, &o, sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
