@@ -41,7 +41,7 @@ static int check_arguments(const struct belay_comm *comm, const void *send, cons
 {
 	size_t bytes = belay_dtype_bytes(dtype);
 
-	if (!comm || bytes == 0 || op < BELAY_SUM || op > BELAY_PROD ||
+	if (!comm || bytes == 0 || dtype > BELAY_I8 || op < BELAY_SUM || op > BELAY_PROD ||
 	    count > SIZE_MAX / 2 / bytes)
 		return BELAY_E_ARGUMENT;
 	if (count > 0 && (!send || !recv || overlaps_in_part(send, recv, count * bytes)))

@@ -9,6 +9,7 @@
  *                                      belay_comm_create_from_nccl()
  *     belay_pass_begin()               optional: marks that group calls into passes
  *       belay_allreduce() ...          the calls, in the same order on every rank
+ *       belay_watch_begin(), _end()    around calls of NCCL's that the program makes itself
  *     belay_pass_end()                 the commit: success here is success on every rank
  *   belay_comm_destroy()
  *
@@ -22,6 +23,8 @@
  * into a graph that is captured, and belay_pass_wait() tells how they ended.
  *
  * Which calls may run at once (one communicator; different communicators are independent)
+ *
+ * (allreduce stands for watch_* too)
  *
  *                        allreduce  pass_*  buffer_*  queries  abort  survivors  destroy
  *   allreduce            BUSY       BUSY    BUSY      yes      yes    BUSY       no
@@ -37,7 +40,7 @@
  *   no    the program must not do it; after belay_comm_destroy() the handle is gone
  *
  * On a device a communicator is also used by one stream at a time, see belay_allreduce(): while
- * another stream has work of it to do, allreduce and pass_* return BELAY_E_BUSY.
+ * another stream has work of it to do, allreduce, watch_* and pass_* return BELAY_E_BUSY.
  *
  * Queries are belay_comm_rank, _nranks, _id, _verdict, _health, _rank_health, _statistics and
  * _causes. No function may be called from a signal handler. A child made by fork() must not use a
@@ -121,7 +124,8 @@ enum belay_status_class {
 	BELAY_CLASS_VERDICT = 4 /**< the communicator is over; build a new one */
 };
 
-/** Element types. The numbers stand in call logs: never renumbered. */
+/** Element types. The numbers stand in call logs: never renumbered. Those from 9 on are of watched
+ * calls alone: belay_allreduce() refuses them. */
 enum belay_dtype {
 	BELAY_F32 = 1,
 	BELAY_F64 = 2,
@@ -130,11 +134,31 @@ enum belay_dtype {
 	BELAY_I32 = 5,
 	BELAY_I64 = 6,
 	BELAY_U8 = 7,
-	BELAY_I8 = 8
+	BELAY_I8 = 8,
+	BELAY_U32 = 9,
+	BELAY_U64 = 10,
+	BELAY_F8E4M3 = 11,
+	BELAY_F8E5M2 = 12
 };
 
-/** Reductions. The numbers stand in call logs: never renumbered. */
-enum belay_op { BELAY_SUM = 1, BELAY_MAX = 2, BELAY_MIN = 3, BELAY_PROD = 4 };
+/** What a call does. The numbers stand in call logs: never renumbered. Up to BELAY_USER_OP: an
+ * allreduce with this reduction. Those from 5 on are of watched calls alone, see
+ * belay_watch_begin(): belay_allreduce() refuses them. */
+enum belay_op {
+	BELAY_SUM = 1,
+	BELAY_MAX = 2,
+	BELAY_MIN = 3,
+	BELAY_PROD = 4,
+	BELAY_AVG = 5,
+	BELAY_USER_OP = 6, /**< made by the program, as by ncclRedOpCreatePreMulSum() */
+	BELAY_ALL_GATHER = 16,
+	BELAY_REDUCE_SCATTER = 17,
+	BELAY_BROADCAST = 18,
+	BELAY_REDUCE = 19,
+	BELAY_ALL_TO_ALL = 20,
+	BELAY_GATHER = 21,
+	BELAY_SCATTER = 22
+};
 
 /** How a call was carried out. The numbers stand in call logs: never renumbered. */
 enum belay_path {
@@ -284,7 +308,8 @@ struct belay_statistics {
 	size_t size;		   /**< sizeof(struct belay_statistics), set by the caller */
 	uint64_t calls;		   /**< calls finished with success */
 	uint64_t passes;	   /**< passes committed */
-	uint64_t bytes;		   /**< bytes of the inputs of those calls */
+	uint64_t bytes;		   /**< bytes of the inputs of those calls; of watched ones as
+				      belay_watched.count says */
 	uint64_t calls_by_path[8]; /**< indexed by enum belay_path */
 	uint64_t late_calls;	   /**< calls in which this rank waited past the soft deadline */
 	uint64_t rescued_seqs;	   /**< seqs rescued in the communicator, each counted once */
@@ -472,7 +497,7 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uin
  *                        work of it to do; nothing was started
  *   BELAY_E_UNSUPPORTED  a stream was given for host memory; nothing was started
  *   BELAY_E_STATE        the stream's capture is broken, or it is the legacy default stream while
- *                        another stream is captured; nothing was started
+ *                        another stream is captured, or a watched call is open; nothing was started
  *   BELAY_E_SYSTEM       CUDA refused the launch: belay_comm_causes() tells; nothing was started
  *   BELAY_E_FORKED       this is a forked child; nothing was started
  *   class VERDICT        the communicator's verdict, of this call or an earlier one. For a mismatch
@@ -497,6 +522,58 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uin
 BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, size_t count,
 					       enum belay_dtype dtype, enum belay_op op,
 					       struct belay_comm *comm, struct CUstream_st *stream);
+
+/** A call of NCCL's that the program makes itself, see belay_watch_begin(). */
+struct belay_watched {
+	size_t size;	  /**< sizeof(struct belay_watched), set by the caller */
+	enum belay_op op; /**< any */
+	enum belay_dtype dtype;
+	uint64_t count; /**< elements of the larger buffer: of an allgather, reduce-scatter,
+			   alltoall, gather or scatter those of all ranks together */
+	int root;	/**< of a broadcast, reduce, gather or scatter; else 0 */
+	unsigned calls; /**< calls of NCCL's that go as one; 0 is 1. More: count and dtype are those
+			   of all together, op is that of the first */
+	uint64_t details; /**< whatever else is equal on all ranks, such as a hash of the reduction;
+			     compared, not recorded */
+};
+
+/**
+ * Watches a call that the program makes on a communicator of NCCL's of its own, of the same ranks:
+ * an allgather, say. The program calls belay_watch_begin(), enqueues NCCL's call on the same
+ * stream, and calls belay_watch_end(); eager, or all three in one capture. The call gets a number
+ * and a record (path nccl) like an allreduce and is a part of its pass; a rank that is late is
+ * named; a rank that makes another call is a mismatch, where NCCL alone would hang; a rank that
+ * dies, and a call that does not end by the hard deadline, are a verdict. belay moves none of its
+ * data and cannot finish it: there is no rescue.
+ *
+ * begin enqueues a kernel that holds the stream until all ranks have come this far with the same
+ * call, end one that notes when the call has ended. Between the two no other call and no mark of
+ * the communicator may be made: BELAY_E_STATE.
+ *
+ * After a verdict NCCL's kernel may wait for ever: belay ends its own kernels, not the program's
+ * communicator of NCCL's. The program asks for verdicts (belay_comm_verdict(), belay_comm_health())
+ * and aborts that one.
+ *
+ * @param watched  the same on every rank and in both calls; not kept
+ * @param failed   0; or the result of NCCL's call (ncclResult_t) when it has not come onto the
+ *                 stream, here or perhaps elsewhere: that is a verdict, nccl_failed
+ * @param stream   as in belay_allreduce(); the same in both calls
+ *
+ * @return 0, or as belay_allreduce() on a device, and
+ *   BELAY_E_ARGUMENT     also: end is for another stream or capture than begin
+ *   BELAY_E_UNSUPPORTED  the communicator is of host memory
+ *   BELAY_E_STATE        also: begin inside a watched call; end outside of one
+ *   When begin has returned anything but 0, NCCL's call must not be made, and end neither. When end
+ *   has, the watched call is over all the same, unless that was BELAY_E_ARGUMENT, BELAY_E_BUSY or
+ *   BELAY_E_FORKED.
+ * Does not block.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_watch_begin(struct belay_comm *comm,
+						 const struct belay_watched *watched,
+						 struct CUstream_st *stream);
+BELAY_API BELAY_MUST_CHECK int belay_watch_end(struct belay_comm *comm,
+					       const struct belay_watched *watched, int failed,
+					       struct CUstream_st *stream);
 
 /**
  * Allocates a buffer in the region that peers have mapped. Calls on such buffers skip a copy when

@@ -55,7 +55,8 @@ static void extra_call(struct belay_comm *comm, const struct call *call)
 	(void)comm->path->allreduce(comm, &extra); /* its failure is the next call's too */
 }
 
-/* The same on device memory; its failure shows as the next call's. */
+/* The same on device memory; its failure shows as the next call's. What a watched call does may be
+ * none of belay's. */
 static void extra_device_call(struct belay_comm *comm, const struct call *call)
 {
 	void *scratch = comm->device->symm.state->scratch; /* an address only: device memory */
@@ -64,9 +65,9 @@ static void extra_device_call(struct belay_comm *comm, const struct call *call)
 		.send = scratch,
 		.recv = scratch,
 		.count = 1,
-		.element_bytes = call->element_bytes,
-		.dtype = call->dtype,
-		.op = call->op,
+		.element_bytes = call->details ? sizeof(float) : call->element_bytes,
+		.dtype = call->details ? BELAY_F32 : call->dtype,
+		.op = call->details ? BELAY_SUM : call->op,
 		.stream = call->stream,
 	};
 	int status = enqueue_begin(comm, call->stream, &enqueue);

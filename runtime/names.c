@@ -19,9 +19,10 @@ static const struct {
 	const char *name;
 	size_t bytes;
 } dtypes[] = {
-	[BELAY_F32] = {"f32", 4},   [BELAY_F64] = {"f64", 8}, [BELAY_F16] = {"f16", 2},
-	[BELAY_BF16] = {"bf16", 2}, [BELAY_I32] = {"i32", 4}, [BELAY_I64] = {"i64", 8},
-	[BELAY_U8] = {"u8", 1},	    [BELAY_I8] = {"i8", 1},
+	[BELAY_F32] = {"f32", 4},   [BELAY_F64] = {"f64", 8},	    [BELAY_F16] = {"f16", 2},
+	[BELAY_BF16] = {"bf16", 2}, [BELAY_I32] = {"i32", 4},	    [BELAY_I64] = {"i64", 8},
+	[BELAY_U8] = {"u8", 1},	    [BELAY_I8] = {"i8", 1},	    [BELAY_U32] = {"u32", 4},
+	[BELAY_U64] = {"u64", 8},   [BELAY_F8E4M3] = {"f8e4m3", 1}, [BELAY_F8E5M2] = {"f8e5m2", 1},
 };
 
 static const char *const ops[] = {
@@ -29,6 +30,15 @@ static const char *const ops[] = {
 	[BELAY_MAX] = "max",
 	[BELAY_MIN] = "min",
 	[BELAY_PROD] = "prod",
+	[BELAY_AVG] = "avg",
+	[BELAY_USER_OP] = "user",
+	[BELAY_ALL_GATHER] = "allgather",
+	[BELAY_REDUCE_SCATTER] = "reduce-scatter",
+	[BELAY_BROADCAST] = "broadcast",
+	[BELAY_REDUCE] = "reduce",
+	[BELAY_ALL_TO_ALL] = "alltoall",
+	[BELAY_GATHER] = "gather",
+	[BELAY_SCATTER] = "scatter",
 };
 
 static const char *const paths[] = {

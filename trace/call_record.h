@@ -20,19 +20,20 @@ enum call_flag {
 	CALL_LATE = 1u << 3, /* this rank waited past the soft deadline; `missing` says for whom */
 	CALL_REGION = 1u << 4,	/* recv is a region buffer */
 	CALL_CHUNKED = 1u << 5, /* larger than a slot, went in several turns */
-	CALL_DIGEST = 1u << 6	/* `digest` was computed */
+	CALL_DIGEST = 1u << 6,	/* `digest` was computed */
+	CALL_FUSED = 1u << 7	/* several calls of NCCL's as one: op is that of the first */
 };
 
 /*
- * One allreduce as one rank saw it. In a ring the record is followed by `nranks` arrivals, uint64_t
- * each: when that peer's input for this call was seen here, in ns after start_ns; own rank: when
- * staged. call_record_stride() is the distance between records.
+ * One call, of whatever enum belay_op, as one rank saw it. In a ring the record is followed by
+ * `nranks` arrivals, uint64_t each: when that peer's input for this call was seen here, in ns after
+ * start_ns; own rank: when staged. call_record_stride() is the distance between records.
  */
 struct call_record {
 	uint64_t seq;
 	uint64_t pass;	      /* from 1; 0 outside any pass */
 	uint64_t start_ns;    /* t_start */
-	uint64_t count;	      /* elements */
+	uint64_t count;	      /* elements; of watched calls see struct belay_watched */
 	uint64_t duration_ns; /* t_end - t_start */
 	uint64_t missing;     /* ranks not arrived at the soft deadline; 0 when in time */
 	uint64_t digest;    /* sum of the output's 64-bit little-endian words, the tail zero-padded,

@@ -44,6 +44,15 @@ struct device_lost {
 /* Before each gathered input: what it is, see device_gather.c. */
 #define DEVICE_PART_HEAD 64u
 
+/* A watched call between its begin and its end, see runtime/watched_call.c. */
+struct device_watched {
+	bool open;
+	bool left_out;	       /* fault injection: this rank has not made it */
+	enum fault_kind fault; /* of NCCL's, injected in its middle */
+	const void *stream;    /* as struct enqueue has it */
+	uint64_t capture;
+};
+
 struct device {
 	/* Constant once device_start() has returned. */
 	int ordinal;
@@ -82,6 +91,10 @@ struct device {
 	const void *captured_stream; /* of the last captured launch */
 	uint64_t last_capture;	     /* ... and the id of its capture */
 	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
+	struct device_watched watched;
+	/* NCCL's result of the first watched call that did not get onto its stream; 0: none.
+	 * Relaxed: the watcher looks again. */
+	_Atomic int watched_failed;
 
 	struct device_lost lost; /* any thread */
 

@@ -75,12 +75,21 @@ int enqueue_failed(struct belay_comm *comm, bool begun, int code, const char *wh
 
 /* ---- before and after ------------------------------------------------------------------------ */
 
+static int inside_watched_call(struct belay_comm *comm)
+{
+	cause_add(comm->causes, NULL, 0, (int)comm->rank, comm->seq,
+		  "a watched call is open: expected belay_watch_end() before anything else");
+	return BELAY_E_STATE;
+}
+
 int enqueue_begin(struct belay_comm *comm, struct CUstream_st *stream, struct enqueue *ret_enqueue)
 {
 	struct enqueue enqueue = {0};
 	struct gpu_error error;
 	int status;
 
+	if (__builtin_expect(comm->device->watched.open, 0))
+		return inside_watched_call(comm);
 	if (gpu_use(comm->device->ordinal, &enqueue.before, &error))
 		return cuda_failed(comm, false, &error, "taking the device");
 	status = look_at_stream(comm, stream, &enqueue);
@@ -149,6 +158,20 @@ int enqueue_check_pointers(struct belay_comm *comm, const struct call *call)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
+static uint64_t signature_base(const struct call *call)
+{
+	uint64_t base = call_signature_base(call->count, call->dtype, call->op);
+
+	return call->details ? symm_mix(base, call->details) : base;
+}
+
+static uint16_t flags_of(const struct call *call)
+{
+	return (uint16_t)(call->flags |
+			  (call->send && call->send == call->recv ? CALL_IN_PLACE : 0) |
+			  (call->captured ? CALL_GRAPH : 0));
+}
+
 void enqueue_describe(const struct belay_comm *comm, const struct call *call, enum belay_path path,
 		      struct symm_launch *ret_launch)
 {
@@ -158,14 +181,13 @@ void enqueue_describe(const struct belay_comm *comm, const struct call *call, en
 		.recv = call->recv,
 		.count = call->count,
 		.call_count = call->count,
-		.signature_base = call_signature_base(call->count, call->dtype, call->op),
+		.signature_base = signature_base(call),
 		.ticket = call->ticket,
 		.turns_of_call = 1,
 		.dtype = (uint8_t)call->dtype,
 		.op = (uint8_t)call->op,
 		.path = (uint8_t)path,
-		.flags = (uint16_t)((call->send == call->recv ? CALL_IN_PLACE : 0) |
-				    (call->captured ? CALL_GRAPH : 0)),
+		.flags = flags_of(call),
 	};
 }
 

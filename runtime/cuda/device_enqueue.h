@@ -31,8 +31,8 @@ struct enqueue {
 };
 
 /* 0, then enqueue_end() must follow. BELAY_E_BUSY (another stream is still at work for this
- * communicator), BELAY_E_STATE (the stream's capture is broken), BELAY_E_GPU_FAULT, BELAY_E_SYSTEM:
- * nothing has changed. */
+ * communicator), BELAY_E_STATE (the stream's capture is broken, or a watched call is open),
+ * BELAY_E_GPU_FAULT, BELAY_E_SYSTEM: nothing has changed. */
 int enqueue_begin(struct belay_comm *comm, struct CUstream_st *stream, struct enqueue *ret_enqueue);
 void enqueue_end(struct belay_comm *comm, const struct enqueue *enqueue, bool launched);
 

@@ -41,6 +41,43 @@ static void complain(struct belay_comm *comm, uint64_t turn, const char *why, ui
 	(void)mailbox_complain(&comm->mailbox, COMPLAINT_NCCL, turn, now_ns);
 }
 
+/* By the turn's description, which is for people here (P2). */
+static const char *function_of(const struct belay_comm *comm, uint64_t turn)
+{
+	switch (comm->own->call[turn & 1].op) {
+	case BELAY_ALL_GATHER:
+		return "ncclAllGather";
+	case BELAY_REDUCE_SCATTER:
+		return "ncclReduceScatter";
+	case BELAY_BROADCAST:
+		return "ncclBroadcast";
+	case BELAY_REDUCE:
+		return "ncclReduce";
+	case BELAY_ALL_TO_ALL:
+		return "ncclAlltoAll";
+	case BELAY_GATHER:
+		return "ncclGather";
+	case BELAY_SCATTER:
+		return "ncclScatter";
+	default:
+		return "ncclAllReduce";
+	}
+}
+
+/* An error of belay's own communicators, or what the program has told of its own. */
+static bool has_failed(struct belay_comm *comm, uint64_t turn, char *ret_why, size_t size)
+{
+	struct device *device = comm->device;
+	int result = atomic_load_explicit(&device->watched_failed, memory_order_relaxed);
+
+	if (device->nccl && nccl_worker_calls_error(device->nccl, ret_why, size))
+		return true;
+	if (result)
+		snprintf(ret_why, size, "%s returned %d to the program", function_of(comm, turn),
+			 result);
+	return result != 0;
+}
+
 static void look_at(struct belay_comm *comm, uint64_t turn, uint64_t now_ns)
 {
 	struct nccl_watch *watch = &comm->device->nccl_watch;
@@ -51,12 +88,12 @@ static void look_at(struct belay_comm *comm, uint64_t turn, uint64_t now_ns)
 		watch->turn = turn;
 		watch->since_ns = now_ns;
 	}
-	if (nccl_worker_calls_error(comm->device->nccl, why, sizeof(why))) {
+	if (has_failed(comm, turn, why, sizeof(why))) {
 		complain(comm, turn, why, now_ns);
 	} else if (now_ns - watch->since_ns >= patience) {
 		snprintf(why, sizeof(why),
-			 "ncclAllReduce did not end within the hard deadline of %" PRIu64 " ms",
-			 comm_give_up_ns(comm) / NS_PER_MS);
+			 "%s did not end within the hard deadline of %" PRIu64 " ms",
+			 function_of(comm, turn), comm_give_up_ns(comm) / NS_PER_MS);
 		complain(comm, turn, why, now_ns);
 	}
 }
@@ -65,7 +102,7 @@ static void look_at(struct belay_comm *comm, uint64_t turn, uint64_t now_ns)
  * would take what that has left for one. */
 static void abort_if_failed(struct belay_comm *comm)
 {
-	if (post_load(&comm->control.device[comm->rank].orders.fail_from))
+	if (comm->device->nccl && post_load(&comm->control.device[comm->rank].orders.fail_from))
 		nccl_worker_abort_calls(comm->device->nccl);
 }
 
@@ -73,8 +110,6 @@ uint64_t nccl_watch_calls(struct belay_comm *comm, uint64_t now_ns)
 {
 	uint64_t turn;
 
-	if (!comm->device->nccl)
-		return UINT64_MAX;
 	if (comm_decided(comm)) {
 		abort_if_failed(comm);
 		return UINT64_MAX;

@@ -4,6 +4,8 @@
  * the end kernel nothing of belay's runs: so NCCL's errors, and the hard deadline of a call that
  * does not end, are seen from here, by the step words (`staged` is posted by the gate, `done` by
  * the end). Either is a complaint, and the verdict that follows ends the call on every rank (S3).
+ * Of a watched call NCCL's errors are the program's to see: here it is the deadline, and what
+ * belay_watch_end() was told; and what hangs is the program's to abort.
  */
 #ifndef BELAY_RUNTIME_CUDA_NCCL_WATCH_H
 #define BELAY_RUNTIME_CUDA_NCCL_WATCH_H

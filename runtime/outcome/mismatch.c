@@ -49,6 +49,15 @@ static int describe_call(char *text, size_t size, const char *who, uint64_t rank
 			belay_op_name(call->op), call->pass, call->index);
 }
 
+/* What watched calls sign besides is not in the description. */
+static const char *difference(const struct control_call *one, const struct control_call *two)
+{
+	bool alike = one->count == two->count && one->dtype == two->dtype && one->op == two->op &&
+		     one->pass == two->pass && one->index == two->index;
+
+	return alike ? "; root, reduction or number of calls differ" : "";
+}
+
 void mismatch_describe(const struct belay_comm *comm, const struct outcome_view *view,
 		       struct control_cause *cause, const struct control_call *call)
 {
@@ -84,6 +93,6 @@ void mismatch_describe(const struct belay_comm *comm, const struct outcome_view 
 	if (first)
 		describe_call(one, sizeof(one), "others", here & ~odd, first);
 	snprintf(cause->text, sizeof(cause->text),
-		 "rank %d called differently at seq %" PRIu64 ": %s; %s", cause->culprit,
-		 cause->seq, two, one);
+		 "rank %d called differently at seq %" PRIu64 ": %s; %s%s", cause->culprit,
+		 cause->seq, two, one, first ? difference(first, other) : "");
 }

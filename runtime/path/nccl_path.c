@@ -4,39 +4,73 @@
  * and for calls too large for a turn.
  *
  *   gate           takes the number; compares signatures and waits for all ranks, over host memory
- *   ncclAllReduce  NCCL's own kernels
+ *   ncclAllReduce  NCCL's own kernels; or a call of the program's own (watched_call.c)
  *   gate_end       posts `done`, writes the record
  *
  * all on the caller's stream, eager or captured; a call is one turn. Nothing is retained: a call
  * that began on NCCL and fails gets a verdict, never a rescue (S3), and NCCL's kernels are aborted
  * behind it (cuda/nccl_watch.c).
  */
+#include "runtime/path/nccl_path.h"
+
 #include <stdio.h>
 
 #include "runtime/cuda/device_enqueue.h"
 #include "runtime/cuda/nccl_worker.h"
 #include "runtime/cuda/posted_words.h"
 #include "runtime/outcome/watcher.h"
-#include "runtime/path/path.h"
 
-#define LAUNCHING "launching the gate of an allreduce on NCCL"
+#define LAUNCHING "launching the gate of a call on NCCL"
 
-/* How the middle of the call came onto the stream. */
-enum middle { MIDDLE_GOOD = 0, MIDDLE_FAILED, MIDDLE_HANGS };
-
-static enum fault_kind due(const struct belay_comm *comm)
+enum fault_kind nccl_gate_fault(const struct belay_comm *comm)
 {
+	enum fault_kind kind;
+
 	if (!faults_armed(&comm->faults))
 		return FAULT_NONE;
 	/* The host's own count: kernels that a graph replays have numbers that it does not see. */
-	return fault_due(&comm->faults, (int)comm->rank, comm->seq + 1, FAULT_AT_STAGE, NULL);
+	kind = fault_due(&comm->faults, (int)comm->rank, comm->seq + 1, FAULT_AT_STAGE, NULL);
+	return kind == FAULT_NCCL_HANG || kind == FAULT_NCCL_ERROR ? kind : FAULT_NONE;
 }
+
+int nccl_gate_open(struct belay_comm *comm, const struct call *call)
+{
+	struct symm_launch launch;
+	int code;
+
+	enqueue_describe(comm, call, BELAY_PATH_NCCL, &launch);
+	launch.ticket = 0;
+	code = symm_launch_gate(&comm->device->symm, &launch, call->stream);
+	return code ? enqueue_failed(comm, false, code, LAUNCHING) : 0;
+}
+
+int nccl_gate_close(struct belay_comm *comm, const struct call *call, bool came)
+{
+	struct symm_launch launch;
+	int code;
+
+	enqueue_describe(comm, call, BELAY_PATH_NCCL, &launch);
+	launch.algorithm = came ? 0 : SYMM_GATE_FAILED;
+	code = symm_launch_gate_end(&comm->device->symm, &launch, call->stream);
+	return code ? enqueue_failed(comm, true, code, LAUNCHING) : 0;
+}
+
+/* Neither can this rank go on nor may a later kernel of its say that the turn is done: the end
+ * kernel sees to that on the stream, the watcher to the verdict. */
+int nccl_gate_failed(struct belay_comm *comm)
+{
+	watcher_kick(comm->watcher);
+	return BELAY_E_NCCL_FAILED;
+}
+
+/* How the middle of the call came onto the stream. */
+enum middle { MIDDLE_GOOD = 0, MIDDLE_FAILED, MIDDLE_HANGS };
 
 static enum middle enqueue_middle(struct belay_comm *comm, const struct call *call)
 {
 	struct nccl_worker *worker = comm->device->nccl;
 
-	switch (due(comm)) {
+	switch (nccl_gate_fault(comm)) {
 	case FAULT_NCCL_HANG:
 		return MIDDLE_HANGS;
 	case FAULT_NCCL_ERROR:
@@ -50,33 +84,18 @@ static enum middle enqueue_middle(struct belay_comm *comm, const struct call *ca
 	}
 }
 
-/* Neither can this rank go on nor may a later kernel of its say that the turn is done: the end
- * kernel sees to that on the stream, the watcher (told by the worker) to the verdict. */
-static int fail(struct belay_comm *comm)
-{
-	watcher_kick(comm->watcher);
-	return BELAY_E_NCCL_FAILED;
-}
-
 static int nccl_allreduce(struct belay_comm *comm, struct call *call)
 {
-	const struct symm_comm *symm = &comm->device->symm;
-	struct symm_launch launch;
 	enum middle middle;
-	int code;
+	int status = nccl_gate_open(comm, call);
 
-	enqueue_describe(comm, call, BELAY_PATH_NCCL, &launch);
-	launch.ticket = 0;
-	code = symm_launch_gate(symm, &launch, call->stream);
-	if (code)
-		return enqueue_failed(comm, false, code, LAUNCHING);
+	if (status)
+		return status;
 	middle = enqueue_middle(comm, call);
-	launch.ticket = call->ticket;
-	launch.algorithm = middle == MIDDLE_GOOD ? 0 : SYMM_GATE_FAILED;
-	code = symm_launch_gate_end(symm, &launch, call->stream);
-	if (code)
-		return enqueue_failed(comm, true, code, LAUNCHING);
-	return middle == MIDDLE_FAILED ? fail(comm) : 0;
+	status = nccl_gate_close(comm, call, middle == MIDDLE_GOOD);
+	if (status)
+		return status;
+	return middle == MIDDLE_FAILED ? nccl_gate_failed(comm) : 0;
 }
 
 /* Ranks are waited for by the gate alone, which takes nothing back of what it has posted once it is

@@ -35,6 +35,9 @@ struct call {
 	struct CUstream_st *stream; /* NULL: the legacy default stream */
 	bool captured;
 	uint64_t ticket; /* for the call's last launch; 0 when captured */
+	/* Of watched calls. */
+	uint16_t flags;	  /* more of the record's */
+	uint64_t details; /* what goes into the signature besides; 0: nothing */
 };
 
 struct path {

@@ -137,6 +137,8 @@ static void put_element(enum belay_dtype dtype, uint64_t random, void *at)
 	case BELAY_I8:
 		memcpy(at, &random, belay_dtype_bytes(dtype));
 		break;
+	default: /* belay_allreduce() knows no others */
+		break;
 	}
 }
 
@@ -183,8 +185,9 @@ float data_combine_f32(enum belay_op op, float total, float with)
 		return lesser_f32(total, with);
 	case BELAY_PROD:
 		return total * with;
+	default:
+		return total;
 	}
-	return total;
 }
 
 static double combine_f64(enum belay_op op, double total, double with)
@@ -198,8 +201,9 @@ static double combine_f64(enum belay_op op, double total, double with)
 		return lesser_f64(total, with);
 	case BELAY_PROD:
 		return total * with;
+	default:
+		return total;
 	}
-	return total;
 }
 
 /* All integer types are kept as int64_t; sums and products wrap when cut to the type. */
@@ -214,8 +218,9 @@ static int64_t combine_integer(enum belay_op op, int64_t total, int64_t with)
 		return total < with ? total : with;
 	case BELAY_PROD:
 		return (int64_t)((uint64_t)total * (uint64_t)with);
+	default:
+		return total;
 	}
-	return total;
 }
 
 /* What a block is kept as between ranks: all ranks' elements are widened, combined, and narrowed
@@ -257,6 +262,8 @@ static union wide widen(enum belay_dtype dtype, const void *at)
 	case BELAY_I8:
 		wide.integer = *(const int8_t *)at;
 		break;
+	default:
+		break;
 	}
 	return wide;
 }
@@ -294,6 +301,8 @@ static void narrow(enum belay_dtype dtype, union wide wide, void *at)
 		 * for. */
 		memcpy(at, &wide.integer, belay_dtype_bytes(dtype));
 		break;
+	default:
+		break;
 	}
 }
 
@@ -314,6 +323,8 @@ static union wide combine(enum belay_dtype dtype, enum belay_op op, union wide t
 	case BELAY_U8:
 	case BELAY_I8:
 		total.integer = combine_integer(op, total.integer, with.integer);
+		break;
+	default:
 		break;
 	}
 	return total;
