@@ -125,9 +125,15 @@ static void tell(const struct group_call *call, int status)
 
 ncclResult_t calls_enqueue(const struct group_call *call)
 {
-	int status = allreduce_in_turn(call);
 	ncclResult_t verdict;
+	int status;
 
+	if (twin_has_ended(call->twin)) {
+		last_error_set("belay: a call in a group whose communicator another thread has "
+			       "destroyed");
+		return ncclInvalidArgument;
+	}
+	status = allreduce_in_turn(call);
 	if (status == 0)
 		return ncclSuccess;
 	verdict = belay_status_class(status) == BELAY_CLASS_VERDICT ? twin_verdict(call->twin)

@@ -10,18 +10,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/nccl/last_error.h"
 #include "runtime/nccl/real_nccl.h"
 #include "runtime/nccl/say.h"
 
+/* Until whoever has a twin is waited for no longer, ms, where settings cannot be read. */
+#define DESTROY_MS 10000
+#define START_MS   120000
+
 static struct {
 	pthread_mutex_t lock; /* nothing is called under it */
-	pthread_cond_t put;   /* a holder has gone */
+	pthread_cond_t put;   /* a holder has gone; by CLOCK_MONOTONIC */
+	pthread_once_t once;  /* of `put` */
 	struct twin *first;   /* newest first */
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .put = PTHREAD_COND_INITIALIZER};
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 /* ---- the table ------------------------------------------------------------------------------- */
+
+static void init_put(void)
+{
+	pthread_condattr_t monotonic;
+
+	/* None of them fails on Linux. */
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&table.put, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+}
 
 static int state_of(const struct twin *twin)
 {
@@ -50,6 +67,7 @@ bool twin_expect(ncclComm_t comm)
 
 	if (!twin)
 		return false;
+	(void)pthread_once(&table.once, init_put);
 	twin->nccl = comm;
 	twin->holders = 1;
 	atomic_init(&twin->state, TWIN_EXPECTED);
@@ -88,17 +106,64 @@ struct twin *twin_at(unsigned index)
 
 void twin_put(struct twin *twin)
 {
+	bool last;
+
 	pthread_mutex_lock(&table.lock);
-	twin->holders--;
+	last = --twin->holders == 0;
 	if (twin->ended)
 		pthread_cond_broadcast(&table.put);
 	pthread_mutex_unlock(&table.lock);
+	if (!last)
+		return;
+	if (twin->belay)
+		(void)belay_comm_destroy(twin->belay); /* a timeout is told in the log */
+	free(twin);
 }
 
-/* Takes it out of the table and waits until nobody else has it. NULL: it was not there. */
+bool twin_has_ended(const struct twin *twin)
+{
+	bool ended;
+
+	pthread_mutex_lock(&table.lock);
+	ended = twin->ended;
+	pthread_mutex_unlock(&table.lock);
+	return ended;
+}
+
+static uint64_t setting_ms(const char *name, uint64_t otherwise)
+{
+	struct belay_setting setting = {.size = sizeof(setting)};
+
+	for (int i = 0; i < belay_setting_count(); i++)
+		if (belay_setting_get(i, NULL, &setting) == 0 && strcmp(setting.name, name) == 0)
+			return strtoull(setting.value, NULL, 10);
+	return otherwise;
+}
+
+/* Creation has a deadline of its own, and uses NCCL's communicator until then. */
+static struct timespec wait_until(bool creating)
+{
+	uint64_t ms = creating ? setting_ms("BELAY_START_MS", START_MS)
+			       : setting_ms("BELAY_DESTROY_MS", DESTROY_MS);
+	struct timespec until;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &until); /* cannot fail on Linux */
+	until.tv_sec += (time_t)(ms / 1000) + creating;
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return until;
+}
+
+/* Takes it out of the table and waits, by a deadline, until nobody else has it. NULL: it was not
+ * there. */
 static struct twin *take_out(ncclComm_t comm)
 {
+	struct timespec until;
 	struct twin **at, *twin;
+	int error = 0;
 
 	pthread_mutex_lock(&table.lock);
 	at = find_locked(comm);
@@ -106,10 +171,16 @@ static struct twin *take_out(ncclComm_t comm)
 	if (twin) {
 		*at = twin->next;
 		twin->ended = true;
-		while (twin->holders > 1)
-			pthread_cond_wait(&table.put, &table.lock);
+		if (twin->holders > 1)
+			until = wait_until(state_of(twin) == TWIN_CREATING);
+		while (twin->holders > 1 && error == 0)
+			error = pthread_cond_timedwait(&table.put, &table.lock, &until);
 	}
 	pthread_mutex_unlock(&table.lock);
+	if (error)
+		say(BELAY_LOG_WARN,
+		    "a communicator is destroyed while another thread has a call of it open, in a "
+		    "group that it does not end");
 	return twin;
 }
 
@@ -118,13 +189,16 @@ static struct twin *take_out(ncclComm_t comm)
 static void tell_ready(const struct twin *twin)
 {
 	struct belay_health health = {.size = sizeof(health)};
+	int version = real_nccl()->version;
 
 	if (belay_comm_health(twin->belay, &health))
 		health.path = 0; /* unknown */
+	/* ncclGetVersion()'s code: 22809 is 2.28.9. */
 	say(BELAY_LOG_INFO,
-	    "libbelay-nccl %s over NCCL %d (%s): communicator %.8s, rank %d of %d, path %s",
-	    belay_version(), real_nccl()->version, real_nccl()->file, belay_comm_id(twin->belay),
-	    belay_comm_rank(twin->belay), twin->nranks, belay_path_name(health.path));
+	    "libbelay-nccl %s over NCCL %d.%d.%d (%s): communicator %.8s, rank %d of %d, path %s",
+	    belay_version(), version / 10000, version / 100 % 100, version % 100, real_nccl()->file,
+	    belay_comm_id(twin->belay), belay_comm_rank(twin->belay), twin->nranks,
+	    belay_path_name(health.path));
 }
 
 static void tell_refused(const struct twin *twin, int status)
@@ -286,9 +360,6 @@ void twin_end(ncclComm_t comm)
 {
 	struct twin *twin = take_out(comm);
 
-	if (!twin)
-		return;
-	if (twin->belay)
-		(void)belay_comm_destroy(twin->belay); /* a timeout is told in the log */
-	free(twin);
+	if (twin)
+		twin_put(twin);
 }

@@ -36,7 +36,8 @@ struct twin {
 	int nranks;
 	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
 	/* twin.c's. */
-	unsigned holders; /* under its lock: the table and whoever has it from twin_get() */
+	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last
+			     one to go destroys it */
 	bool ended;	  /* likewise: not in the table any more */
 	struct twin *next;
 };
@@ -54,6 +55,8 @@ bool twin_poll(struct twin *twin);
 /* For one call on a communicator: NULL: it has no twin. Then twin_put(). Any thread. */
 struct twin *twin_get(ncclComm_t comm);
 void twin_put(struct twin *twin);
+/* The program has destroyed or aborted NCCL's communicator since twin_get(): make no calls. */
+bool twin_has_ended(const struct twin *twin);
 /* Those that are READY, the newest first, each as by twin_get(); NULL beyond the last. */
 struct twin *twin_at(unsigned index);
 
@@ -63,7 +66,8 @@ ncclResult_t twin_verdict(const struct twin *twin);
 /* Has calls that wait return: an abort for all ranks, unless this rank has none under way. */
 void twin_abort(ncclComm_t comm);
 /* The program is about to destroy `comm`: waits for threads that are in a call, then destroys the
- * twin. Blocks up to BELAY_DESTROY_MS, or BELAY_START_MS if it is still being made. */
+ * twin. Blocks up to BELAY_DESTROY_MS twice, or BELAY_START_MS if it is still being made. A thread
+ * that has a call in a group which it does not end is left with the twin after the first. */
 void twin_end(ncclComm_t comm);
 
 #endif /* BELAY_RUNTIME_NCCL_TWIN_H */

@@ -9,7 +9,9 @@
 #include <check.h>
 #include <limits.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +312,39 @@ START_TEST(an_abort_in_a_group_waits_for_none_of_its_calls)
 }
 END_TEST
 
+static void *abort_it(void *comm)
+{
+	return (void *)(intptr_t)ncclCommAbort(comm);
+}
+
+/* As a watchdog does, whose program has left a group by an exception. */
+static void abort_beside_a_group(struct rank_seat *seat)
+{
+	struct client client;
+	pthread_t watchdog;
+	void *result = &client;
+
+	open_client(&client, seat);
+	client.comm = join(&client);
+	fill(&client);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+	RANK_EXPECT_STATUS(seat, (int)all_reduce(&client, client.comm, client.stream), 0);
+	RANK_EXPECT(seat, pthread_create(&watchdog, NULL, abort_it, client.comm) == 0);
+	RANK_EXPECT(seat, pthread_join(watchdog, &result) == 0);
+	RANK_EXPECT(seat, result == NULL);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), (int)ncclInvalidArgument);
+	RANK_EXPECT(seat, client.recv[0] == -1);
+	close_client(&client);
+}
+
+START_TEST(an_abort_does_not_wait_for_ever_for_another_threads_group)
+{
+	struct rank_group group;
+
+	run(abort_beside_a_group, NULL, &group);
+}
+END_TEST
+
 static void create_in_a_group(struct rank_seat *seat)
 {
 	struct client client;
@@ -601,6 +636,7 @@ static Suite *suite(void)
 	tcase_add_test(tests, unsigned_sums_wrap_as_they_do_in_nccl);
 	tcase_add_test(tests, calls_of_a_group_begin_at_its_end_in_one_order_on_all_ranks);
 	tcase_add_test(tests, an_abort_in_a_group_waits_for_none_of_its_calls);
+	tcase_add_test(tests, an_abort_does_not_wait_for_ever_for_another_threads_group);
 	tcase_add_test(tests, communicators_made_in_a_group_get_their_twins_at_its_end);
 	tcase_add_test(tests,
 		       a_communicator_that_does_not_block_is_in_progress_until_its_twin_is_there);
