@@ -46,7 +46,7 @@ static int check_arguments(const struct belay_comm *comm, const void *send, cons
 		return BELAY_E_ARGUMENT;
 	if (count > 0 && (!send || !recv || overlaps_in_part(send, recv, count * bytes)))
 		return BELAY_E_ARGUMENT;
-	return stream && !comm->device ? BELAY_E_UNSUPPORTED : 0;
+	return comm_only_watches(comm) || (stream && !comm->device) ? BELAY_E_UNSUPPORTED : 0;
 }
 
 /* ---- on host memory -------------------------------------------------------------------------- */

@@ -42,8 +42,8 @@
  * On a device a communicator is also used by one stream at a time, see belay_allreduce(): while
  * another stream has work of it to do, allreduce, watch_* and pass_* return BELAY_E_BUSY.
  *
- * Queries are belay_comm_rank, _nranks, _id, _verdict, _health, _rank_health, _statistics and
- * _causes. No function may be called from a signal handler. A child made by fork() must not use a
+ * Queries are belay_comm_rank, _nranks, _id, _place, _verdict, _health, _rank_health, _statistics
+ * and _causes. No function may be called from a signal handler. A child made by fork() must not use a
  * communicator of its parent: every call there returns BELAY_E_FORKED and touches nothing.
  *
  * Every function that can fail returns an int: 0, or a negative status of enum belay_status.
@@ -189,6 +189,12 @@ enum belay_cause {
 	BELAY_CAUSE_INTERNAL = 7
 };
 
+/** Which ranks of an NCCL communicator belay_comm_create_from_nccl() takes. Never renumbered. */
+enum belay_hosts {
+	BELAY_HOSTS_ONE = 0, /**< all, which must be on one host */
+	BELAY_HOSTS_OWN = 1  /**< all, or, where they are on several hosts, those of this one */
+};
+
 /** Severity of a message; the order of BELAY_LOG. */
 enum belay_log_level {
 	BELAY_LOG_OFF = 0,
@@ -247,6 +253,8 @@ struct belay_config {
 			       agree */
 	const char *device;
 	const char *nccl_library;
+	const char *host_id;
+	uint32_t hosts; /**< enum belay_hosts; must agree. Of belay_comm_create_from_nccl() only */
 };
 
 /** The initial value of a struct belay_config. */
@@ -301,6 +309,17 @@ struct belay_rank_health {
 	int dead;		   /**< 1: the process is gone */
 	int left;		   /**< 1: it has destroyed its communicator */
 	int in_call;
+	int world_rank; /**< its rank in the NCCL communicator that this one is a part of; else its rank
+			   here */
+};
+
+/** Where a communicator stands in a larger one, see BELAY_HOSTS_OWN. */
+struct belay_place {
+	size_t size; /**< sizeof(struct belay_place), set by the caller */
+	int hosts;   /**< of the NCCL communicator; 1: all ranks are in this communicator */
+	int host;    /**< this one's number, 1 .. hosts, in the order of their lowest ranks */
+	int nranks;  /**< of the NCCL communicator */
+	int rank;    /**< this process's rank there */
 };
 
 /** Counters since creation, of this rank unless said otherwise. */
@@ -416,20 +435,29 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **re
  * each other over it where they are and by which id they meet, in one ncclAllGather; it is not used
  * afterwards, and stays the caller's.
  *
+ * Ranks on several hosts (or of several users or network namespaces of one) are refused, unless the
+ * config of each has hosts = BELAY_HOSTS_OWN. Then the ranks of each host make a communicator of their
+ * own, numbered from 0 in the order of their ranks there, either on all hosts or on none: they tell
+ * each other in a second ncclAllGather. It reduces nothing, but watches what the program does on its
+ * NCCL communicator: see belay_watch_begin(). Its verdict, causes and records are those of this host's
+ * ranks; texts name ranks by their numbers in the NCCL communicator too. belay_comm_place() tells which
+ * it is. BELAY_HOST_ID says what a host is, in place of the id of its boot.
+ *
  * @param nccl    an ncclComm_t, of the NCCL that this process has loaded; no other call on it may
  *                run meanwhile
  * @param config  NULL, or settings; not kept
  *
  * @return as belay_comm_create(), and
  *   BELAY_E_UNSUPPORTED    its ranks are not all on this host, of one user and in one network
- *                          namespace, or more than BELAY_RANKS_MAX; or belay was built without NCCL,
- *                          or the process has none that can be used
- *   BELAY_E_REFUSED        another rank could not go on; it is named
+ *                          namespace, or on one host more than a communicator can have; or belay was
+ *                          built without NCCL, or the process has none that can be used
+ *   BELAY_E_REFUSED        another rank could not go on, or has another version of belay; it is
+ *                          named
  *   BELAY_E_START_TIMEOUT  NCCL did not answer within BELAY_START_MS: the ranks did not all call, or
  *                          nccl is broken. What was begun on it is left there: abort it
  *   BELAY_E_SYSTEM         NCCL or CUDA reported an error
- * Blocks up to twice BELAY_START_MS, of which NCCL gets the first half, on a thread of belay's. Any
- * thread.
+ * Blocks up to twice BELAY_START_MS, of which NCCL gets the first half, on a thread of belay's; up to
+ * four times where there are several hosts. Any thread.
  */
 BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_nccl(struct belay_comm **ret_comm,
 							   struct ncclComm *nccl,
@@ -495,7 +523,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uin
  *                        device's: belay_comm_causes() tells. Nothing was started or changed
  *   BELAY_E_BUSY         another thread is in a call of this communicator, or another stream has
  *                        work of it to do; nothing was started
- *   BELAY_E_UNSUPPORTED  a stream was given for host memory; nothing was started
+ *   BELAY_E_UNSUPPORTED  a stream was given for host memory, or the communicator only watches
+ *                        (BELAY_HOSTS_OWN); nothing was started
  *   BELAY_E_STATE        the stream's capture is broken, or it is the legacy default stream while
  *                        another stream is captured, or a watched call is open; nothing was started
  *   BELAY_E_SYSTEM       CUDA refused the launch: belay_comm_causes() tells; nothing was started
@@ -644,7 +673,7 @@ BELAY_API BELAY_MUST_CHECK int belay_pass_end(struct belay_comm *comm, struct CU
 BELAY_API BELAY_MUST_CHECK int belay_pass_wait(struct belay_comm *comm,
 					       struct belay_pass_info *ret_info);
 
-/** This process's rank; -1 for NULL. */
+/** This process's rank, as this communicator numbers them; -1 for NULL. */
 BELAY_API int belay_comm_rank(const struct belay_comm *comm);
 
 /** The number of ranks; -1 for NULL. */
@@ -653,6 +682,15 @@ BELAY_API int belay_comm_nranks(const struct belay_comm *comm);
 /** The communicator's name in logs and traces, 32 hexadecimal digits; lives as long as comm. NULL
  * for NULL. */
 BELAY_API const char *belay_comm_id(const struct belay_comm *comm);
+
+/**
+ * Of which larger communicator this one is a part, if any (BELAY_HOSTS_OWN).
+ *
+ * @param ret_place  size set by the caller
+ * @return 0; BELAY_E_ARGUMENT; BELAY_E_FORKED. Does not block.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_comm_place(const struct belay_comm *comm,
+						struct belay_place *ret_place);
 
 /**
  * The verdict, if there is one.
@@ -775,6 +813,7 @@ struct belay_process_comm {
 	uint64_t rescued_seqs; /**< seqs rescued, each counted once */
 	int has_verdict;
 	struct belay_verdict verdict; /**< when has_verdict is 1 */
+	int hosts, host, world_nranks; /**< as in struct belay_place */
 };
 
 /**

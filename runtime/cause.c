@@ -115,6 +115,12 @@ void cause_chain_set_rank(struct cause_chain *chain, int rank)
 		chain->config.rank = rank;
 }
 
+void cause_chain_set_world(struct cause_chain *chain, const struct comm_world *world)
+{
+	if (chain)
+		chain->config.world = world;
+}
+
 static void add_foreign(struct line *line, const char *call, int code)
 {
 	char buffer[128];
@@ -128,12 +134,14 @@ static void add_foreign(struct line *line, const char *call, int code)
 		line_add(line, " (%d)", code);
 }
 
-static void add_place(struct line *line, int rank, uint64_t seq)
+static void add_place(struct line *line, const struct comm_world *world, int rank, uint64_t seq)
 {
+	struct rank_words words = world_rank_words(world, rank);
+
 	if (rank >= 0 && seq)
-		line_add(line, " [rank %d, seq %llu]", rank, (unsigned long long)seq);
+		line_add(line, " [rank %s, seq %llu]", words.text, (unsigned long long)seq);
 	else if (rank >= 0)
-		line_add(line, " [rank %d]", rank);
+		line_add(line, " [rank %s]", words.text);
 	else if (seq)
 		line_add(line, " [seq %llu]", (unsigned long long)seq);
 }
@@ -152,7 +160,7 @@ void cause_add(struct cause_chain *chain, const char *call, int code, int rank, 
 	line_add_v(&line, format, arguments);
 	va_end(arguments);
 	add_foreign(&line, call, code);
-	add_place(&line, rank, seq);
+	add_place(&line, chain->config.world, rank, seq);
 	mark_cut(&line);
 	make_printable(text);
 
@@ -203,7 +211,8 @@ static void send_line(const struct cause_config *config, enum belay_log_level le
 	} else {
 		line_add(&line, "belay: ");
 		if (config->rank >= 0)
-			line_add(&line, "[rank %d] ", config->rank);
+			line_add(&line, "[rank %s] ",
+				 world_rank_words(config->world, config->rank).text);
 		line_add(&line, "%s: %s", level_name(level), text);
 		mark_cut(&line);
 		size_t length = strlen(buffer);

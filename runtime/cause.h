@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "runtime/belay.h"
+#include "runtime/world.h"
 
 struct cause_chain;
 
@@ -18,7 +19,8 @@ struct cause_config {
 	belay_log_function log; /* NULL: one line to stderr, "belay: [rank N] level: text" */
 	void *log_user;
 	enum belay_log_level level;
-	int rank; /* -1: not known */
+	int rank;			/* -1: not known */
+	const struct comm_world *world; /* in which ranks have other numbers too; or NULL */
 };
 
 /* Returns NULL without memory. Keeps the newest 64 causes; older ones are counted ("... 12
@@ -30,6 +32,9 @@ void cause_chain_set_level(struct cause_chain *chain, enum belay_log_level level
 /* The rank that messages name, when it was not known at first. Before any other thread uses the
  * chain. */
 void cause_chain_set_rank(struct cause_chain *chain, int rank);
+
+/* Likewise. `world` must outlive the chain. */
+void cause_chain_set_world(struct cause_chain *chain, const struct comm_world *world);
 
 /*
  * Adds a cause: "`text`: `call`: `code text` (`code`)". call may be NULL (no foreign call); code is

@@ -183,6 +183,12 @@ static int check_ranks(const struct creation *c)
 			  c->ordinal);
 		return BELAY_E_UNSUPPORTED;
 	}
+	if (comm_only_watches(comm) && !on_device(c)) {
+		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
+			  "ranks on several hosts are watched on devices only (BELAY_DEVICE=%s)",
+			  comm->settings.text[SETTING_device]);
+		return BELAY_E_UNSUPPORTED;
+	}
 	return faults_check_ranks(&comm->faults, (int)comm->nranks, comm->causes);
 }
 
@@ -194,6 +200,7 @@ static int plan(struct creation *c, int rank, int nranks)
 	int status;
 
 	cause_chain_set_rank(comm->causes, rank);
+	cause_chain_set_world(comm->causes, &comm->world);
 	comm->rank = (unsigned)rank;
 	comm->nranks = (unsigned)nranks;
 	comm->turn = comm->seq = comm->first_seq - 1;
@@ -270,6 +277,10 @@ static int meet(struct creation *c)
 	comm->members = members;
 	for (unsigned i = 0; i < 16; i++)
 		snprintf(comm->id + 2 * i, 3, "%02x", members.comm_id[i]);
+	/* All hosts' begin alike. */
+	if (comm_only_watches(comm))
+		snprintf(comm->id, sizeof(comm->id), "%s%08x", comm->world.name,
+			 (unsigned)comm->world.host);
 	return 0;
 }
 
@@ -340,6 +351,7 @@ static int prepare_memory(struct creation *c)
 		atomic_store_explicit(&comm->control.head->rescued_last, comm->turn,
 				      memory_order_release);
 		comm->control.head->for_device = on_device(c);
+		comm->control.head->world = comm->world;
 		control_segment_fill(&comm->control, comm->nranks, comm->id);
 	}
 	status = open_region(c);
@@ -365,6 +377,8 @@ static int share_devices(struct creation *c)
 		return status;
 	if (device_share(comm, c->deadline_ns, refuse, why, sizeof(why)))
 		veto(c, BELAY_PATH_SYMM, why);
+	if (comm_only_watches(comm))
+		return 0; /* the program's NCCL is all that it needs */
 	/* Who excludes NCCL does not want it for rescues either. */
 	if (comm->nranks == 1 || !is_allowed(comm, BELAY_PATH_NCCL))
 		c->usable &= ~(1u << BELAY_PATH_NCCL);
@@ -438,7 +452,7 @@ static void join_nccl(struct creation *c)
 	struct belay_comm *comm = c->comm;
 	char why[256];
 
-	if (comm->device && can_use(c, BELAY_PATH_NCCL) &&
+	if (comm->device && !comm_only_watches(comm) && can_use(c, BELAY_PATH_NCCL) &&
 	    nccl_worker_join(comm, c->deadline_ns, &comm->device->nccl, why, sizeof(why)))
 		veto(c, BELAY_PATH_NCCL, why);
 }
@@ -482,7 +496,10 @@ static int agree(struct creation *c)
 
 	if (status)
 		return status;
-	status = choose_path(comm->settings.paths, comm->settings.npaths, usable, &chosen);
+	if (comm_only_watches(comm))
+		chosen = BELAY_PATH_NCCL; /* the program's: BELAY_PATHS is about belay's own */
+	else
+		status = choose_path(comm->settings.paths, comm->settings.npaths, usable, &chosen);
 	if (status)
 		return refuse_paths(comm, status);
 	comm->path = path_of(chosen, comm->device != NULL);
@@ -533,8 +550,15 @@ static void trace_creation(const struct belay_comm *comm, uint32_t usable)
 		.value = comm->nranks,
 		.mask = usable,
 	};
+	size_t used;
 
-	snprintf(event.text, sizeof(event.text), "%s", belay_version());
+	used = (size_t)snprintf(event.text, sizeof(event.text), "%s", belay_version());
+	if (comm_only_watches(comm)) {
+		event.peer = comm->world.rank[comm->rank];
+		snprintf(event.text + used, sizeof(event.text) - used, "; ");
+		world_describe(&comm->world, comm->nranks, event.text + used + 2,
+			       sizeof(event.text) - used - 2);
+	}
 	trace_event(comm->trace, &event);
 	if (!comm->reasons[0])
 		return;
@@ -587,6 +611,14 @@ static void release(struct belay_comm *comm)
 	free_comm(comm);
 }
 
+static uint32_t paths_at_first(const struct creation *c)
+{
+	if (comm_only_watches(c->comm))
+		return 1u << BELAY_PATH_NCCL;
+	return 1u << BELAY_PATH_RING | (on_device(c) ? 1u << BELAY_PATH_SYMM | 1u << BELAY_PATH_NCCL
+						     : 1u << BELAY_PATH_HOST);
+}
+
 static int join(struct creation *c)
 {
 	struct belay_comm *comm = c->comm;
@@ -597,9 +629,7 @@ static int join(struct creation *c)
 
 	if (status)
 		return status;
-	c->usable = 1u << BELAY_PATH_RING;
-	c->usable |= on_device(c) ? 1u << BELAY_PATH_SYMM | 1u << BELAY_PATH_NCCL
-				  : 1u << BELAY_PATH_HOST;
+	c->usable = paths_at_first(c);
 	status = prepare_memory(c);
 	if (status == 0 && comm->device)
 		status = share_devices(c);
@@ -616,6 +646,13 @@ static int join(struct creation *c)
 
 static int fail_creation(struct belay_comm *comm, int status)
 {
+	char part[200];
+
+	/* What the ranks of a host have said to each other has their numbers there. */
+	if (comm_only_watches(comm)) {
+		world_describe(&comm->world, comm->nranks, part, sizeof(part));
+		cause_add(comm->causes, NULL, 0, -1, 0, "rank numbers are within %s", part);
+	}
 	cause_add(comm->causes, NULL, 0, -1, 0, "creation failed: %s (%s)",
 		  belay_status_text(status), belay_status_name(status));
 	cause_keep_as_last_error(comm->causes);
@@ -659,8 +696,9 @@ static int create(struct creation *c, int rank, int nranks, struct belay_comm **
 	return 0;
 }
 
-int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id *id, int rank,
-		      int nranks, const struct belay_config *config)
+int comm_create_in_world(struct belay_comm **ret_comm, const struct belay_unique_id *id, int rank,
+			 int nranks, const struct belay_config *config,
+			 const struct comm_world *world)
 {
 	struct creation c = {0};
 	char meeting[UNIQUE_ID_MEETING_BYTES];
@@ -673,10 +711,18 @@ int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id
 	if (status)
 		return status;
 	c.place = meeting;
+	c.comm->world = *world;
 	status = load_settings(&c, config);
 	if (status)
 		return tell_unfit(&c, rank, nranks, status);
 	return create(&c, rank, nranks, ret_comm);
+}
+
+int belay_comm_create(struct belay_comm **ret_comm, const struct belay_unique_id *id, int rank,
+		      int nranks, const struct belay_config *config)
+{
+	return comm_create_in_world(ret_comm, id, rank, nranks, config,
+				    &(struct comm_world){.nranks = 0});
 }
 
 int belay_comm_create_from_env(struct belay_comm **ret_comm, const struct belay_config *config)

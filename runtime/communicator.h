@@ -37,6 +37,7 @@
 #include "runtime/outcome/verdict.h"
 #include "runtime/settings.h"
 #include "runtime/tuning.h"
+#include "runtime/world.h"
 #include "trace/trace.h"
 
 struct device;
@@ -67,7 +68,8 @@ struct belay_comm {
 	/* Constant. */
 	unsigned rank;
 	unsigned nranks;
-	struct device *device; /* NULL: a communicator of host memory; see cuda/device.h */
+	struct comm_world world; /* nranks not 0: this host's part, which only watches */
+	struct device *device;	 /* NULL: a communicator of host memory; see cuda/device.h */
 	struct control_segment control;
 	struct region region;
 	size_t turn_bytes; /* largest turn: a slot of the region, or device->turn_bytes */
@@ -179,6 +181,30 @@ static inline uint64_t comm_give_up_ns(const struct belay_comm *comm)
 static inline void comm_warm_up_is_over(struct belay_comm *comm)
 {
 	atomic_store_explicit(&comm->warm, true, memory_order_relaxed); /* as above */
+}
+
+/* Joins as belay_comm_create() does; with world->nranks not 0, a part of that, for watched calls
+ * alone: no paths of its own, and next to no memory. */
+int comm_create_in_world(struct belay_comm **ret_comm, const struct belay_unique_id *id, int rank,
+			 int nranks, const struct belay_config *config,
+			 const struct comm_world *world);
+
+/* It is a host's part of a larger communicator: calls are watched, none is carried out. */
+static inline bool comm_only_watches(const struct belay_comm *comm)
+{
+	return comm->world.nranks != 0;
+}
+
+/* A rank as people read it. */
+static inline struct rank_words comm_rank_words(const struct belay_comm *comm, int rank)
+{
+	return world_rank_words(&comm->world, rank);
+}
+
+/* Behind a mask of ranks for people: its bits are this communicator's numbers. */
+static inline const char *comm_mask_words(const struct belay_comm *comm)
+{
+	return comm_only_watches(comm) ? " of this host" : "";
 }
 
 /* Adds a decided verdict to the causes, once. Any thread. */

@@ -180,6 +180,13 @@ int belay_process_comm(const struct belay_process *process, int index,
 		 segment->head->comm_id);
 	clean(comm.id, 1);
 	comm.nranks = (int)segment->nranks;
+	comm.hosts = comm.host = 1;
+	comm.world_nranks = comm.nranks;
+	if (segment->head->world.nranks) {
+		comm.hosts = segment->head->world.hosts;
+		comm.host = segment->head->world.host;
+		comm.world_nranks = segment->head->world.nranks;
+	}
 	comm.path = control_view_path(segment);
 	/* Relaxed: numbers to be shown, each by itself. */
 	comm.breaker = (enum belay_breaker_state)atomic_load_explicit(&segment->head->breaker_state,

@@ -43,6 +43,21 @@ int belay_comm_verdict(const struct belay_comm *comm, struct belay_verdict *ret_
 	return control_view_verdict(&comm->control, ret_verdict) ? 0 : BELAY_E_STATE;
 }
 
+int belay_comm_place(const struct belay_comm *comm, struct belay_place *ret_place)
+{
+	int status = check(comm, ret_place, sizeof(*ret_place));
+	const struct comm_world *world;
+
+	if (status)
+		return status;
+	world = &comm->world;
+	ret_place->hosts = world->nranks ? world->hosts : 1;
+	ret_place->host = world->nranks ? world->host : 1;
+	ret_place->nranks = world->nranks ? world->nranks : (int)comm->nranks;
+	ret_place->rank = world->nranks ? world->rank[comm->rank] : (int)comm->rank;
+	return 0;
+}
+
 /* Relaxed loads throughout what follows: numbers to be shown, each by itself. */
 static uint64_t shown(const _Atomic uint64_t *word)
 {

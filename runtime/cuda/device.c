@@ -32,6 +32,8 @@
 #define TAIL_WAIT_FAILED_NS (100 * NS_PER_MS)
 /* For the last records. */
 #define RECORDS_WAIT_NS (NS_PER_SECOND / 2)
+/* Of a communicator that only watches: the least that a layout can have. */
+#define WATCH_BYTES 4096
 /* CUDA_ERROR_OUT_OF_MEMORY */
 #define CODE_OUT_OF_MEMORY 2
 
@@ -200,7 +202,9 @@ static void plan(const struct belay_comm *comm, struct device *device)
 				   ? settings->give_up_ns
 				   : settings->warmup_give_up_ns;
 
-	symm_layout_make(comm->nranks, settings->symm_max_bytes, &symm->layout);
+	symm_layout_make(comm->nranks,
+			 comm_only_watches(comm) ? WATCH_BYTES : settings->symm_max_bytes,
+			 &symm->layout);
 	device->turn_bytes = symm->layout.symm_bytes;
 	device->region_bytes = symm->layout.stride;
 	symm->rank = comm->rank;

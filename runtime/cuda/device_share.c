@@ -220,7 +220,8 @@ int device_share(struct belay_comm *comm, uint64_t deadline_ns, const char *refu
 		(void)device_cause(comm, "using the device", &error);
 		refuse = "the device cannot be used any more";
 	}
-	status = share_regions(comm, deadline_ns, refuse, ret_why, size);
+	status = comm_only_watches(comm) ? -1
+					 : share_regions(comm, deadline_ns, refuse, ret_why, size);
 	if (status == 0) {
 		device->shared = true;
 		device->symm.region = device->space;

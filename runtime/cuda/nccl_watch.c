@@ -35,8 +35,8 @@ static void complain(struct belay_comm *comm, uint64_t turn, const char *why, ui
 
 	if (watch->text[0])
 		return;
-	snprintf(watch->text, sizeof(watch->text), "%s [rank %u, seq %" PRIu64 "]", why, comm->rank,
-		 seq);
+	snprintf(watch->text, sizeof(watch->text), "%s [rank %s, seq %" PRIu64 "]", why,
+		 comm_rank_words(comm, (int)comm->rank).text, seq);
 	cause_add(comm->causes, NULL, 0, (int)comm->rank, seq, "a call on NCCL failed: %s", why);
 	(void)mailbox_complain(&comm->mailbox, COMPLAINT_NCCL, turn, now_ns);
 }

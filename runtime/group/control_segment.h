@@ -55,9 +55,10 @@
 #include "kernels/symm_layout.h"
 #include "runtime/belay.h"
 #include "runtime/group/life_line.h"
+#include "runtime/world.h"
 
 #define CONTROL_MAGIC	   UINT64_C(0x31676573796c6562) /* "belyseg1" */
-#define CONTROL_VERSION	   2
+#define CONTROL_VERSION	   3
 #define CONTROL_NAME	   "belay-control" /* of the memfd, as seen in /proc/PID/fd */
 #define CONTROL_TEXT_BYTES 320
 #define LINE		   64
@@ -196,6 +197,7 @@ struct control_head {
 	uint32_t usable_paths; /* bit 1 << enum belay_path: agreed at creation */
 	uint32_t first_path;   /* enum belay_path chosen at creation */
 	char comm_id[40];
+	struct comm_world world; /* for whoever looks from outside */
 
 	/* The verdict word; changed only by compare-and-swap, see outcome/verdict.h. */
 	alignas(LINE) _Atomic uint64_t verdict;

@@ -97,6 +97,8 @@ void control_view_rank(const struct control_segment *segment, unsigned rank, uin
 	ret_health->dead = (int)(shown(&segment->head->dead) >> rank & 1);
 	ret_health->left = atomic_load_explicit(&one->state, memory_order_relaxed) == CONTROL_LEFT;
 	ret_health->in_call = (int)shown(&one->in_call);
+	ret_health->world_rank =
+		segment->head->world.nranks ? segment->head->world.rank[rank] : (int)rank;
 	if (segment->head->for_device && segment->device)
 		view_kernels(segment, rank, ret_health);
 }

@@ -64,6 +64,8 @@ static enum belay_op op_of(ncclRedOp_t op)
 
 bool calls_translate(ncclDataType_t dtype, ncclRedOp_t op, struct group_call *call)
 {
+	if (call->twin->watches)
+		return false;
 	call->op = op_of(op);
 	call->dtype = dtype_of(dtype, op == ncclSum || op == ncclProd);
 	return call->op && call->dtype;

@@ -5,8 +5,8 @@
 
 #include "runtime/nccl/group.h"
 
-/* Fills dtype and op. False: belay has none such, and the call is NCCL's. The same on all ranks, as
- * the arguments are. */
+/* Fills dtype and op. False: belay has none such, or the twin only watches, and the call is NCCL's.
+ * The same on all ranks, as the arguments are. */
 bool calls_translate(ncclDataType_t dtype, ncclRedOp_t op, struct group_call *call);
 
 /* Enqueues it; NCCL's result, with the text in last_error.h. While another stream has work of the

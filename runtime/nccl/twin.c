@@ -186,19 +186,33 @@ static struct twin *take_out(ncclComm_t comm)
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static void tell_ready(const struct twin *twin)
+static void tell_ready(const struct twin *twin, const struct belay_place *place)
 {
 	struct belay_health health = {.size = sizeof(health)};
 	int version = real_nccl()->version;
+	char part[80] = "";
 
 	if (belay_comm_health(twin->belay, &health))
 		health.path = 0; /* unknown */
+	if (twin->watches)
+		snprintf(part, sizeof(part), " (%d of this host, which is %d of %d), watched",
+			 belay_comm_rank(twin->belay), place->host, place->hosts);
 	/* ncclGetVersion()'s code: 22809 is 2.28.9. */
 	say(BELAY_LOG_INFO,
-	    "libbelay-nccl %s over NCCL %d.%d.%d (%s): communicator %.8s, rank %d of %d, path %s",
+	    "libbelay-nccl %s over NCCL %d.%d.%d (%s): communicator %.8s, rank %d of %d%s, path %s",
 	    belay_version(), version / 10000, version / 100 % 100, version % 100, real_nccl()->file,
-	    belay_comm_id(twin->belay), belay_comm_rank(twin->belay), twin->nranks,
+	    belay_comm_id(twin->belay), place->rank, place->nranks, part,
 	    belay_path_name(health.path));
+}
+
+/* READY to be. */
+static void take(struct twin *twin, struct belay_comm *belay)
+{
+	struct belay_place place = {.size = sizeof(place)};
+
+	twin->belay = belay;
+	twin->watches = belay_comm_place(belay, &place) == 0 && place.hosts > 1;
+	tell_ready(twin, &place);
 }
 
 static void tell_refused(const struct twin *twin, int status)
@@ -212,6 +226,7 @@ static void tell_refused(const struct twin *twin, int status)
 /* CREATING: makes it. The ranks agree: belay_comm_create_from_nccl() fails on all, or on none. */
 static void make(struct twin *twin)
 {
+	struct belay_config config = BELAY_CONFIG_INIT;
 	struct belay_comm *belay = NULL;
 	ncclResult_t result = real_nccl()->CommCount(twin->nccl, &twin->nranks);
 	int status = 0;
@@ -219,11 +234,11 @@ static void make(struct twin *twin)
 	if (result != ncclSuccess)
 		say(BELAY_LOG_WARN, "a communicator stays with NCCL alone: ncclCommCount: %s (%d)",
 		    real_nccl()->GetErrorString(result), (int)result);
-	else if (twin->nranks > 1)
-		status = belay_comm_create_from_nccl(&belay, twin->nccl, NULL);
-	twin->belay = belay;
+	config.hosts = BELAY_HOSTS_OWN;
+	if (result == ncclSuccess && twin->nranks > 1)
+		status = belay_comm_create_from_nccl(&belay, twin->nccl, &config);
 	if (belay)
-		tell_ready(twin);
+		take(twin, belay);
 	else if (status)
 		tell_refused(twin, status);
 	move(twin, belay ? TWIN_READY : TWIN_NONE);

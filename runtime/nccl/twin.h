@@ -16,7 +16,7 @@
  *   CREATING   belay_comm_create_from_nccl() returned                   READY, NONE
  *   any        the program destroys or aborts NCCL's communicator       unknown   [twin_end]
  *
- * NONE  belay does not serve it: it is on one rank or several hosts, or belay has no path for it
+ * NONE  belay does not serve it: it is of one rank, or belay has no path for it
  */
 #ifndef BELAY_RUNTIME_NCCL_TWIN_H
 #define BELAY_RUNTIME_NCCL_TWIN_H
@@ -34,6 +34,8 @@ struct twin {
 	_Atomic int state;	  /* release: what led to it; READY: `belay` is there */
 	struct belay_comm *belay; /* owned; constant while READY */
 	int nranks;
+	bool watches;	      /* ranks are of several hosts, and `belay` of this one's: NCCL carries
+				 every call out; constant while READY */
 	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
 	/* twin.c's. */
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last

@@ -39,14 +39,15 @@ int mismatch_culprit(const uint32_t *signatures, uint64_t here, unsigned nranks)
 	return -1;
 }
 
-static int describe_call(char *text, size_t size, const char *who, uint64_t ranks,
-			 const struct control_call *call)
+static int describe_call(const struct belay_comm *comm, char *text, size_t size, const char *who,
+			 uint64_t ranks, const struct control_call *call)
 {
 	return snprintf(text, size,
-			"%s (ranks mask 0x%" PRIx64 "): count %" PRIu64 " %s %s, pass %" PRIu64
+			"%s (ranks mask 0x%" PRIx64 "%s): count %" PRIu64 " %s %s, pass %" PRIu64
 			" place %" PRIu32,
-			who, ranks, call->count, belay_dtype_name(call->dtype),
-			belay_op_name(call->op), call->pass, call->index);
+			who, ranks, comm_mask_words(comm), call->count,
+			belay_dtype_name(call->dtype), belay_op_name(call->op), call->pass,
+			call->index);
 }
 
 /* What watched calls sign besides is not in the description. */
@@ -89,10 +90,11 @@ void mismatch_describe(const struct belay_comm *comm, const struct outcome_view 
 			first = &comm->control.rank[r].call[turn & 1];
 	}
 	other = &comm->control.rank[cause->culprit].call[turn & 1];
-	describe_call(two, sizeof(two), "odd", odd, other);
+	describe_call(comm, two, sizeof(two), "odd", odd, other);
 	if (first)
-		describe_call(one, sizeof(one), "others", here & ~odd, first);
+		describe_call(comm, one, sizeof(one), "others", here & ~odd, first);
 	snprintf(cause->text, sizeof(cause->text),
-		 "rank %d called differently at seq %" PRIu64 ": %s; %s%s", cause->culprit,
-		 cause->seq, two, one, first ? difference(first, other) : "");
+		 "rank %s called differently at seq %" PRIu64 ": %s; %s%s",
+		 comm_rank_words(comm, cause->culprit).text, cause->seq, two, one,
+		 first ? difference(first, other) : "");
 }

@@ -99,6 +99,7 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 	uint64_t waited =
 		view->phase != WAIT_NOTHING ? (view->now_ns - view->since_ns) / NS_PER_MS : 0;
 	uint64_t last = rank >= 0 ? last_seq(comm, (unsigned)rank) : 0;
+	struct rank_words who = comm_rank_words(comm, rank);
 	int pid = rank >= 0 ? atomic_load_explicit(&comm->control.rank[rank].pid,
 						   memory_order_relaxed)
 			    : 0;
@@ -106,30 +107,30 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 	switch ((enum belay_cause)cause->cause) {
 	case BELAY_CAUSE_PEER_LOST:
 		snprintf(cause->text, sizeof(cause->text),
-			 "rank %d (pid %d) %s before it staged seq %" PRIu64
+			 "rank %s (pid %d) %s before it staged seq %" PRIu64
 			 "; its last call was seq %" PRIu64,
-			 rank, pid, view->left & rank_bit((unsigned)rank) ? "left" : "died",
+			 who.text, pid, view->left & rank_bit((unsigned)rank) ? "left" : "died",
 			 named->seq, last);
 		break;
 	case BELAY_CAUSE_PEER_STUCK:
 		snprintf(cause->text, sizeof(cause->text),
-			 "rank %d (pid %d, process %s) did not take part in seq %" PRIu64
+			 "rank %s (pid %d, process %s) did not take part in seq %" PRIu64
 			 " within %" PRIu64 " ms; its last call was seq %" PRIu64
-			 "; missing here: mask 0x%" PRIx64,
-			 rank, pid, heartbeat_label(comm, rank, view->now_ns), named->seq, waited,
-			 last, view->missing);
+			 "; missing here: mask 0x%" PRIx64 "%s",
+			 who.text, pid, heartbeat_label(comm, rank, view->now_ns), named->seq,
+			 waited, last, view->missing, comm_mask_words(comm));
 		break;
 	case BELAY_CAUSE_MISMATCH:
 		mismatch_describe(comm, view, cause, named->call);
 		break;
 	case BELAY_CAUSE_ABORTED:
 		snprintf(cause->text, sizeof(cause->text),
-			 "rank %d called belay_comm_abort(); first unfinished call: seq %" PRIu64,
-			 rank, named->seq);
+			 "rank %s called belay_comm_abort(); first unfinished call: seq %" PRIu64,
+			 who.text, named->seq);
 		break;
 	case BELAY_CAUSE_GPU_FAULT:
 		snprintf(cause->text, sizeof(cause->text),
-			 "the GPU of rank %d (pid %d) failed at seq %" PRIu64 ": %s", rank, pid,
+			 "the GPU of rank %s (pid %d) failed at seq %" PRIu64 ": %s", who.text, pid,
 			 named->seq, text_or(device_fault_text(comm), "no text"));
 		break;
 	case BELAY_CAUSE_NCCL_FAILED:
@@ -239,12 +240,12 @@ static void name_late(struct watcher *w, const struct outcome_view *view,
 				 });
 	cause_message(comm->causes, BELAY_LOG_WARN, "late",
 		      "communicator %.8s seq %" PRIu64
-		      ": waiting for rank %d (process %s, last seq %" PRIu64
-		      ") since %.1f ms, missing mask 0x%" PRIx64,
-		      comm->id, stuck.seq, action->rank,
+		      ": waiting for rank %s (process %s, last seq %" PRIu64
+		      ") since %.1f ms, missing mask 0x%" PRIx64 "%s",
+		      comm->id, stuck.seq, comm_rank_words(comm, action->rank).text,
 		      heartbeat_label(comm, action->rank, view->now_ns),
 		      last_seq(comm, (unsigned)action->rank), (double)waited / NS_PER_MS,
-		      view->missing);
+		      view->missing, comm_mask_words(comm));
 }
 
 /* Whether the input that a dead rank has staged last can be used (P3). On the NCCL path nothing is
@@ -303,7 +304,8 @@ void watcher_note_exit(struct watcher *w, unsigned rank)
 		return;
 	bury(w, rank_bit(rank));
 	salvage(w, rank);
-	cause_add(w->comm->causes, NULL, 0, (int)rank, 0, "the process of rank %u has ended", rank);
+	cause_add(w->comm->causes, NULL, 0, (int)rank, 0, "the process of rank %s has ended",
+		  comm_rank_words(w->comm, (int)rank).text);
 }
 
 void watcher_look_for_deaths(struct watcher *w)

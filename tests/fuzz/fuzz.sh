@@ -15,7 +15,7 @@ runtime_parts()
 {
 	cd "$source"
 	find runtime kernels trace -name '*.c' ! -path 'runtime/nccl/*' ! -name tracepoints.c ! -name 'gpu_[cdm]*' ! -name nccl_jobs.c \
-		! -name nccl_library.c ! -name nccl_worker.c ! -name create_from_nccl.c
+		! -name nccl_library.c ! -name nccl_worker.c ! -name nccl_gather.c ! -name create_from_nccl.c
 }
 
 causes="runtime/cause.c runtime/clock.c runtime/names.c runtime/number_text.c runtime/status.c"

@@ -31,11 +31,21 @@ static const char *rank_state(const struct belay_rank_health *rank)
 	return rank->in_call ? "in call" : "between calls";
 }
 
-static void print_rank_text(int number, const struct belay_rank_health *rank)
+/* One host's part of an NCCL communicator, in which ranks have other numbers. */
+static int is_part(const struct belay_process_comm *comm)
 {
-	printf("  %4d %8d %-13s %12" PRIu64 " %12" PRIu64 " %12.3f %12.3f\n", number, rank->pid,
+	return comm->hosts > 1;
+}
+
+static void print_rank_text(const struct belay_process_comm *comm, int number,
+			    const struct belay_rank_health *rank)
+{
+	printf("  %4d %8d %-13s %12" PRIu64 " %12" PRIu64 " %12.3f %12.3f", number, rank->pid,
 	       rank_state(rank), rank->seq, rank->done_seq, seconds(rank->age_ns),
 	       seconds(rank->heartbeat_age_ns));
+	if (is_part(comm))
+		printf(" %10d", rank->world_rank);
+	putchar('\n');
 }
 
 static void print_comm_text(const struct belay_process_comm *comm)
@@ -43,6 +53,9 @@ static void print_comm_text(const struct belay_process_comm *comm)
 	printf("communicator %s: %d ranks, path %s, breaker %s, %" PRIu64 " seqs rescued\n",
 	       comm->id, comm->nranks, belay_path_name(comm->path), breaker_text(comm->breaker),
 	       comm->rescued_seqs);
+	if (is_part(comm))
+		printf("  watched on host %d of %d of an NCCL communicator of %d ranks\n",
+		       comm->host, comm->hosts, comm->world_nranks);
 	if (comm->has_verdict)
 		printf("  verdict: seq %" PRIu64 ": %s, rank %d at fault: %s\n", comm->verdict.seq,
 		       belay_cause_name(comm->verdict.cause), comm->verdict.rank,
@@ -50,7 +63,8 @@ static void print_comm_text(const struct belay_process_comm *comm)
 	else
 		printf("  verdict: none\n");
 	printf("  rank      pid state                  seq     done_seq   progress_s  "
-	       "heartbeat_s\n");
+	       "heartbeat_s%s\n",
+	       is_part(comm) ? " world_rank" : "");
 }
 
 static int print_text(const struct belay_process *process, int count)
@@ -64,19 +78,24 @@ static int print_text(const struct belay_process *process, int count)
 		print_comm_text(&comm);
 		for (int r = 0; r < comm.nranks; r++) {
 			if (belay_process_rank(process, i, r, &rank) == 0)
-				print_rank_text(r, &rank);
+				print_rank_text(&comm, r, &rank);
 		}
 	}
 	return 0;
 }
 
-static json_t *rank_json(int number, const struct belay_rank_health *rank)
+static json_t *rank_json(const struct belay_process_comm *comm, int number,
+			 const struct belay_rank_health *rank)
 {
-	return json_pack("{s:i, s:i, s:I, s:I, s:f, s:f, s:b, s:b, s:b}", "rank", number, "pid",
-			 rank->pid, "seq", (json_int_t)rank->seq, "done_seq",
-			 (json_int_t)rank->done_seq, "age_s", seconds(rank->age_ns),
-			 "heartbeat_age_s", seconds(rank->heartbeat_age_ns), "dead", rank->dead,
-			 "left", rank->left, "in_call", rank->in_call);
+	json_t *json = json_pack("{s:i, s:i, s:I, s:I, s:f, s:f, s:b, s:b, s:b}", "rank", number,
+				 "pid", rank->pid, "seq", (json_int_t)rank->seq, "done_seq",
+				 (json_int_t)rank->done_seq, "age_s", seconds(rank->age_ns),
+				 "heartbeat_age_s", seconds(rank->heartbeat_age_ns), "dead",
+				 rank->dead, "left", rank->left, "in_call", rank->in_call);
+
+	if (is_part(comm))
+		(void)json_object_set_new(json, "world_rank", json_integer(rank->world_rank));
+	return json;
 }
 
 static json_t *verdict_json(const struct belay_process_comm *comm)
@@ -95,7 +114,7 @@ static json_t *comm_json(const struct belay_process *process, int index)
 {
 	struct belay_process_comm comm = {.size = sizeof(comm)};
 	struct belay_rank_health rank = {.size = sizeof(rank)};
-	json_t *ranks = json_array();
+	json_t *ranks = json_array(), *json;
 
 	if (belay_process_comm(process, index, &comm)) {
 		json_decref(ranks);
@@ -103,12 +122,17 @@ static json_t *comm_json(const struct belay_process *process, int index)
 	}
 	for (int r = 0; r < comm.nranks; r++) {
 		if (belay_process_rank(process, index, r, &rank) == 0)
-			(void)json_array_append_new(ranks, rank_json(r, &rank));
+			(void)json_array_append_new(ranks, rank_json(&comm, r, &rank));
 	}
-	return json_pack("{s:s, s:i, s:s, s:s, s:I, s:o, s:o}", "id", comm.id, "nranks",
+	json = json_pack("{s:s, s:i, s:s, s:s, s:I, s:o, s:o}", "id", comm.id, "nranks",
 			 comm.nranks, "path", belay_path_name(comm.path), "breaker",
 			 breaker_text(comm.breaker), "rescued_seqs", (json_int_t)comm.rescued_seqs,
 			 "verdict", verdict_json(&comm), "ranks", ranks);
+	if (is_part(&comm))
+		(void)json_object_set_new(json, "part",
+					  json_pack("{s:i, s:i, s:i}", "host", comm.host, "hosts",
+						    comm.hosts, "world_nranks", comm.world_nranks));
+	return json;
 }
 
 static int print_json(const struct belay_process *process, int pid, int count)
@@ -190,6 +214,15 @@ static void print_head(const char *name, const char *type, const char *text)
 	printf("# HELP %s %s\n# TYPE %s %s\n", name, text, name, type);
 }
 
+static void print_rank_sample(const struct belay_process_comm *comm, int number,
+			      const struct belay_rank_health *rank, const struct metric *metric)
+{
+	printf("%s{comm=\"%s\",rank=\"%d\"", metric->name, comm->id, number);
+	if (is_part(comm))
+		printf(",world_rank=\"%d\"", rank->world_rank);
+	printf("} %.15g\n", metric->value(rank));
+}
+
 static void print_rank_metric(const struct belay_process *process, int count,
 			      const struct metric *metric)
 {
@@ -202,8 +235,7 @@ static void print_rank_metric(const struct belay_process *process, int count,
 			continue; /* cannot be: i is in range */
 		for (int r = 0; r < comm.nranks; r++) {
 			if (belay_process_rank(process, i, r, &rank) == 0)
-				printf("%s{comm=\"%s\",rank=\"%d\"} %.15g\n", metric->name, comm.id,
-				       r, metric->value(&rank));
+				print_rank_sample(&comm, r, &rank, metric);
 		}
 	}
 }
