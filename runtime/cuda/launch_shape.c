@@ -58,13 +58,18 @@ static const struct builtin_row {
 	{ TOPOLOGY_NVLINK,     5, { KB(256),  TWOSHOT, PULL,     64, 256 } },
 	{ TOPOLOGY_NVLINK,     5, { ANY_SIZE, TWOSHOT, PULL,    132, 256 } },
 
-	/* Few blocks: posted writes of many blocks do not go faster over PCIe. */
-	{ TOPOLOGY_PCIE,       1, { KB(32),   PACKETS, PACKETS,   8, 256 } },
+	/* What the link model says, tests/link_model/crossovers rows: one test knows both. */
+	{ TOPOLOGY_PCIE,       1, { KB(8),    PACKETS, PACKETS,  16, 256 } },
+	{ TOPOLOGY_PCIE,       1, { KB(512),  WIRE,    PACKETS,  16, 256 } },
 	{ TOPOLOGY_PCIE,       1, { ANY_SIZE, WIRE,    PULL,     16, 256 } },
-	{ TOPOLOGY_PCIE,       3, { KB(32),   PACKETS, PACKETS,   8, 256 } },
+	{ TOPOLOGY_PCIE,       3, { KB(3),    PACKETS, PACKETS,  16, 256 } },
+	{ TOPOLOGY_PCIE,       3, { KB(48),   WIRE,    PACKETS,  16, 256 } },
+	{ TOPOLOGY_PCIE,       3, { KB(96),   TWOSHOT, PACKETS,  16, 256 } },
 	{ TOPOLOGY_PCIE,       3, { ANY_SIZE, TWOSHOT, PULL,     16, 256 } },
-	{ TOPOLOGY_PCIE,       5, { KB(16),   PACKETS, PACKETS,   8, 256 } },
-	{ TOPOLOGY_PCIE,       5, { ANY_SIZE, TWOSHOT, PULL,     16, 256 } },
+	{ TOPOLOGY_PCIE,       5, { KB(8),    WIRE,    PACKETS,  16, 256 } },
+	{ TOPOLOGY_PCIE,       5, { KB(24),   TWOSHOT, PACKETS,  16, 256 } },
+	{ TOPOLOGY_PCIE,       5, { KB(256),  TWOSHOT, PULL,     16, 256 } },
+	{ TOPOLOGY_PCIE,       5, { ANY_SIZE, ISLAND,  PULL,     16, 256 } },
 
 	{ TOPOLOGY_MIXED,      1, { KB(16),   PACKETS, PACKETS,   8, 256 } },
 	{ TOPOLOGY_MIXED,      1, { KB(64),   WIRE,    PULL,     16, 256 } },
