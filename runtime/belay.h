@@ -605,6 +605,19 @@ BELAY_API BELAY_MUST_CHECK int belay_watch_end(struct belay_comm *comm,
 					       struct CUstream_st *stream);
 
 /**
+ * NCCL has told the program of an error of that communicator by ncclCommGetAsyncError(): a watched
+ * call that is on the stream then, or comes later, will not end, and gets its verdict, nccl_failed,
+ * now and not at the hard deadline. Between hosts this is how the end of a rank on another one is
+ * learned. Where no watched call follows nothing comes of it.
+ *
+ * @param result  ncclResult_t
+ * @return 0; BELAY_E_ARGUMENT (0 and ncclInProgress are no errors); BELAY_E_UNSUPPORTED (of host
+ *   memory); BELAY_E_FORKED
+ * Any thread, at any time before destroy, also during a call. Does not block.
+ */
+BELAY_API BELAY_MUST_CHECK int belay_watch_error(struct belay_comm *comm, int result);
+
+/**
  * Allocates a buffer in the region that peers have mapped. Calls on such buffers skip a copy when
  * every rank's buffers are region buffers; the result is the same.
  *

@@ -20,10 +20,13 @@
 #include "runtime/call_fault.h"
 #include "runtime/communicator.h"
 #include "runtime/cuda/device_enqueue.h"
+#include "runtime/outcome/watcher.h"
 #include "runtime/path/nccl_path.h"
 
 /* What a fault injected into NCCL is told as: ncclInternalError. */
 #define INJECTED_RESULT 3
+/* ncclInProgress: of a communicator that does not block. */
+#define RESULT_IN_PROGRESS 7
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -206,4 +209,21 @@ int belay_watch_end(struct belay_comm *comm, const struct belay_watched *watched
 	status = end(comm, &call, failed);
 	comm_leave(comm);
 	return status;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+int belay_watch_error(struct belay_comm *comm, int result)
+{
+	if (!comm || result <= 0 || result == RESULT_IN_PROGRESS)
+		return BELAY_E_ARGUMENT;
+	if (comm_forked(comm))
+		return BELAY_E_FORKED;
+	if (!comm->device)
+		return BELAY_E_UNSUPPORTED;
+	/* Relaxed: see struct device. */
+	if (atomic_exchange_explicit(&comm->device->watched_error, result, memory_order_relaxed) !=
+	    result)
+		watcher_kick(comm->watcher);
+	return 0;
 }

@@ -95,6 +95,9 @@ struct device {
 	/* NCCL's result of the first watched call that did not get onto its stream; 0: none.
 	 * Relaxed: the watcher looks again. */
 	_Atomic int watched_failed;
+	/* The last error that the program's communicator has told of; 0: none. Any thread; relaxed,
+	 * likewise. */
+	_Atomic int watched_error;
 
 	struct device_lost lost; /* any thread */
 

@@ -64,18 +64,35 @@ static const char *function_of(const struct belay_comm *comm, uint64_t turn)
 	}
 }
 
+/* Of ncclResult_t, for people; the numbers are NCCL's for good. */
+static const char *result_name(int result)
+{
+	static const char *const names[] = {
+		"ncclSuccess",	     "ncclUnhandledCudaError", "ncclSystemError",
+		"ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+		"ncclRemoteError",   "ncclInProgress",
+	};
+
+	return (unsigned)result < sizeof(names) / sizeof(names[0]) ? names[result] : "an error";
+}
+
 /* An error of belay's own communicators, or what the program has told of its own. */
 static bool has_failed(struct belay_comm *comm, uint64_t turn, char *ret_why, size_t size)
 {
 	struct device *device = comm->device;
-	int result = atomic_load_explicit(&device->watched_failed, memory_order_relaxed);
+	int failed = atomic_load_explicit(&device->watched_failed, memory_order_relaxed);
+	int error = atomic_load_explicit(&device->watched_error, memory_order_relaxed);
 
 	if (device->nccl && nccl_worker_calls_error(device->nccl, ret_why, size))
 		return true;
-	if (result)
-		snprintf(ret_why, size, "%s returned %d to the program", function_of(comm, turn),
-			 result);
-	return result != 0;
+	if (failed)
+		snprintf(ret_why, size, "%s returned %s (%d) to the program",
+			 function_of(comm, turn), result_name(failed), failed);
+	else if (error)
+		snprintf(ret_why, size,
+			 "ncclCommGetAsyncError told the program of %s (%d) while %s ran",
+			 result_name(error), error, function_of(comm, turn));
+	return failed || error;
 }
 
 static void look_at(struct belay_comm *comm, uint64_t turn, uint64_t now_ns)

@@ -190,12 +190,15 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncEr
 	ncclResult_t result = REAL(CommGetAsyncError, comm, asyncError);
 	struct twin *twin;
 
-	if (!stands_between() || result != ncclSuccess || *asyncError != ncclSuccess)
+	if (!stands_between() || result != ncclSuccess || *asyncError == ncclInProgress)
 		return result;
 	twin = twin_get(comm);
 	if (!twin)
 		return result;
-	*asyncError = twin_poll(twin) ? twin_verdict(twin) : ncclInProgress;
+	if (*asyncError != ncclSuccess)
+		twin_tell_error(twin, *asyncError);
+	else
+		*asyncError = twin_poll(twin) ? twin_verdict(twin) : ncclInProgress;
 	twin_put(twin);
 	return result;
 }

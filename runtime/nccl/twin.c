@@ -20,6 +20,10 @@
 #define DESTROY_MS 10000
 #define START_MS   120000
 
+/* For the verdict about an error that NCCL has told of: 20 ms. */
+#define ERROR_PAUSES   20
+#define ERROR_PAUSE_NS 1000000
+
 static struct {
 	pthread_mutex_t lock; /* nothing is called under it */
 	pthread_cond_t put;   /* a holder has gone; by CLOCK_MONOTONIC */
@@ -358,6 +362,19 @@ static bool is_busy(const struct twin *twin)
 
 	return belay_comm_health(twin->belay, &health) == 0 &&
 	       (health.in_call || health.done_seq != health.seq);
+}
+
+void twin_tell_error(const struct twin *twin, ncclResult_t error)
+{
+	if (state_of(twin) != TWIN_READY || twin_verdict(twin) != ncclSuccess)
+		return;
+	if (belay_watch_error(twin->belay, (int)error))
+		return;
+	for (int i = 0; i < ERROR_PAUSES && is_busy(twin); i++) {
+		if (twin_verdict(twin) != ncclSuccess)
+			return;
+		(void)nanosleep(&(struct timespec){.tv_nsec = ERROR_PAUSE_NS}, NULL);
+	}
 }
 
 void twin_abort(ncclComm_t comm)

@@ -65,6 +65,10 @@ struct twin *twin_at(unsigned index);
 /* The verdict that stands, as NCCL's result with the text in last_error.h; ncclSuccess: none. */
 ncclResult_t twin_verdict(const struct twin *twin);
 
+/* NCCL has told the program of an error: a watched call will not end. Waits a moment for its
+ * verdict, whose text is the last error then. */
+void twin_tell_error(const struct twin *twin, ncclResult_t error);
+
 /* Has calls that wait return: an abort for all ranks, unless this rank has none under way. */
 void twin_abort(ncclComm_t comm);
 /* The program is about to destroy `comm`: waits for threads that are in a call, then destroys the

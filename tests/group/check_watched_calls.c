@@ -398,14 +398,18 @@ struct failure {
 };
 
 static const struct failure failures[] = {
-	{"error=AllGather", "", "ncclAllGather returned 1 to the program"},
-	{"", "rank=1,seq=2,kind=nccl-error", "ncclAllGather returned 3 to the program"},
+	{"error=AllGather", "", "ncclAllGather returned ncclUnhandledCudaError (1) to the program"},
+	{"", "rank=1,seq=2,kind=nccl-error",
+	 "ncclAllGather returned ncclInternalError (3) to the program"},
 	{"", "rank=0,seq=2,kind=nccl-hang",
 	 "ncclAllGather did not end within the hard deadline of 500 ms"},
 	{"absent", "", "ncclAllGather did not end within the hard deadline of 500 ms"},
+	{"told", "",
+	 "ncclCommGetAsyncError told the program of ncclRemoteError (6) while ncclAllGather ran"},
 };
 
-/* "absent": rank 0 leaves NCCL's call out, which then never ends on the other. */
+/* "absent", "told": rank 0 leaves NCCL's call out, which then never ends on the other. Which is
+ * told of it by NCCL, or is not. */
 static void fail_in_a_call(struct rank_seat *seat)
 {
 	const struct failure *failure = seat->plan;
@@ -422,10 +426,14 @@ static void fail_in_a_call(struct rank_seat *seat)
 	if (seat->rank == 0)
 		setenv("STUB_NCCL", failure->stub, 1);
 	RANK_EXPECT_STATUS(seat, belay_watch_begin(bench.comm, &watched, bench.stream), 0);
-	if (seat->rank != 0 || strcmp(failure->stub, "absent") != 0)
+	if (seat->rank != 0 || (strcmp(failure->stub, "absent") && strcmp(failure->stub, "told")))
 		result = gather(&bench);
 	status = belay_watch_end(bench.comm, &watched, (int)result, bench.stream);
 	RANK_EXPECT(seat, status == 0 || status == BELAY_E_NCCL_FAILED);
+	RANK_EXPECT_STATUS(seat, belay_watch_error(bench.comm, 0), BELAY_E_ARGUMENT);
+	RANK_EXPECT_STATUS(seat, belay_watch_error(bench.comm, 7), BELAY_E_ARGUMENT);
+	if (strcmp(failure->stub, "told") == 0)
+		RANK_EXPECT_STATUS(seat, belay_watch_error(bench.comm, 6), 0);
 	rank_await_verdict(seat);
 	RANK_EXPECT_STATUS(seat, belay_comm_verdict(bench.comm, &verdict), 0);
 	RANK_EXPECT(seat, verdict.cause == BELAY_CAUSE_NCCL_FAILED);
