@@ -467,7 +467,7 @@ static Suite *suite(void)
 	tcase_add_test(tests, begin_and_end_are_paired_on_one_stream);
 	tcase_add_test(tests, a_rank_that_is_late_for_a_watched_call_is_named);
 	LOOP(a_rank_that_makes_another_call_is_a_mismatch, OTHERS);
-	LOOP(a_watched_call_that_fails_gets_one_verdict, 4);
+	LOOP(a_watched_call_that_fails_gets_one_verdict, 5);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
