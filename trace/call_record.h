@@ -62,8 +62,9 @@ static inline uint32_t call_record_stride(uint32_t nranks)
 
 /* What an event record tells. Logged: never renumber. The names are those of the LTTng events. */
 enum event_kind {
-	EVENT_COMM_CREATE =
-		1, /* value: nranks; mask: usable paths (bit = enum belay_path); text: version */
+	EVENT_COMM_CREATE = 1,	/* value: nranks; mask: usable paths (bit = enum belay_path); text:
+				   version. Of one host's part of a larger communicator also peer:
+				   the rank there, else -1; text: "VERSION; which part" */
 	EVENT_COMM_DESTROY = 2, /* value: calls made */
 	EVENT_PASS_BEGIN = 3,	/* seq: next call; pass */
 	EVENT_PASS_END = 4, /* seq: last call; pass; duration_ns: waited for the commit; status */

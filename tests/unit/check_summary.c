@@ -368,6 +368,21 @@ START_TEST(a_verdict_comes_from_its_event_and_is_the_same_on_all)
 }
 END_TEST
 
+START_TEST(which_part_of_a_larger_communicator_it_is_comes_from_its_creation)
+{
+	struct event_record event = {.kind = EVENT_COMM_CREATE, .text = "0.1.0"};
+
+	add_event(0, event);
+	ck_assert_str_eq(summary.part, "");
+	strcpy(event.text, "0.1.0; ranks 2-3 of 4\033[2J");
+	add_event(0, event);
+	ck_assert_str_eq(summary.part, "ranks 2-3 of 4?[2J");
+	memset(event.text, ';', sizeof(event.text)); /* not terminated */
+	add_event(1, event);
+	ck_assert_str_eq(summary.part, "ranks 2-3 of 4?[2J");
+}
+END_TEST
+
 START_TEST(a_rank_without_data_is_a_loss)
 {
 	summary.present = 0x7;
@@ -454,6 +469,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_call_that_was_skipped_shows_by_its_place);
 	tcase_add_test(c, a_digest_outside_the_majority_names_its_rank);
 	tcase_add_test(c, a_verdict_comes_from_its_event_and_is_the_same_on_all);
+	tcase_add_test(c, which_part_of_a_larger_communicator_it_is_comes_from_its_creation);
 	tcase_add_test(c, a_rank_without_data_is_a_loss);
 	tcase_add_test(c, records_of_nonsense_are_survived);
 	suite_add_tcase(s, c);

@@ -37,6 +37,8 @@ void text_heading(const struct output *output)
 	fprintf(output->file, "communicator %s: %" PRIu32 " rank%s\n", summary->id, summary->nranks,
 		summary->nranks == 1 ? "" : "s");
 	text_plain(output);
+	if (summary->part[0])
+		fprintf(output->file, "  numbered within their host: %s\n", summary->part);
 }
 
 void text_time(const struct output *output, uint64_t time_ns, int width)

@@ -44,6 +44,11 @@ void report_comm_begin(const struct report_page *page)
 		page->summary->nranks == 1 ? "" : "s");
 	html_text(page->file, page->summary->id);
 	fputs("</code></h2>\n", page->file);
+	if (!page->summary->part[0])
+		return;
+	fputs("<p>Numbered within their host: ", page->file);
+	html_text(page->file, page->summary->part);
+	fputs(".</p>\n", page->file);
 }
 
 void report_comm_end(const struct report_page *page)

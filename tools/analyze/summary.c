@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/analyze/summary.h"
@@ -188,10 +189,27 @@ static void note_switch_event(struct summary_switches *switches, const struct ev
 	switches->reason[sizeof(switches->reason) - 1] = '\0';
 }
 
+/* "VERSION; PART". It goes to terminals and pages: nothing in it may act there. */
+static void note_creation(struct summary *summary, const struct event_record *event)
+{
+	const char *end = memchr(event->text, '\0', sizeof(event->text));
+	const char *part = end ? strstr(event->text, "; ") : NULL;
+
+	if (!part || summary->part[0])
+		return;
+	(void)snprintf(summary->part, sizeof(summary->part), "%s", part + 2);
+	for (char *c = summary->part; *c; c++)
+		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+			*c = '?';
+}
+
 int summary_note_event(struct summary *summary, uint32_t rank, const struct event_record *event)
 {
 	passes_note_event(&summary->passes, event);
 	switch (event->kind) {
+	case EVENT_COMM_CREATE:
+		note_creation(summary, event);
+		return 0;
 	case EVENT_LATE:
 		return late_note_event(&summary->late, rank, event);
 	case EVENT_RESCUE_BEGIN:

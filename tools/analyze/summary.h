@@ -90,6 +90,8 @@ struct summary_rank {
 struct summary {
 	const char *id;
 	uint32_t nranks;
+	/* Which ranks of a larger communicator these are, one host's; "": they are all. */
+	char part[EVENT_TEXT_BYTES];
 	uint64_t present; /* mask */
 	struct summary_rank ranks[BELAY_RANKS_MAX];
 	uint64_t calls;

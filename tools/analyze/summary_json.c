@@ -194,6 +194,14 @@ static json_t *story_of(const struct output *output)
 	return list;
 }
 
+/* Only where there is one: whoever knows of no hosts finds nothing new. */
+static json_t *with_part(json_t *json, const struct summary *summary)
+{
+	if (json && summary->part[0])
+		(void)json_object_set_new(json, "part", json_string(summary->part));
+	return json;
+}
+
 static int comm_end(struct output *output)
 {
 	const struct summary *summary = output->summary;
@@ -201,22 +209,27 @@ static int comm_end(struct output *output)
 
 	return json_comm(
 		output,
-		json_pack("{s:s,s:i,s:o,s:o,s:o,s:s,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:"
-			  "o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
-			  "id", summary->id, "nranks", (int)summary->nranks, "ranks_present",
-			  json_ranks(summary->present), "calls", json_number(summary->calls),
-			  "passes", json_number(passes->count), "passes_by",
-			  pass_by_name(passes->rule.by), "period", json_period(&passes->rule),
-			  "calls_per_pass", "min", json_number(passes->calls_min), "max",
-			  json_number(passes->calls_max), "latency_us", latency(summary), "paths",
-			  paths(summary), "stragglers", stragglers(summary), "late", late(summary),
-			  "rescues", rescues(summary), "mismatches", mismatches(summary),
-			  "digest_differences", digest_differences(summary), "verdict",
-			  verdict(summary), "lost_records", json_number(summary->lost_records),
-			  "clocks_differ", json_number(summary->calls_clocks_differ), "clocks",
-			  json_clocks(output->clocks), "path_changes", path_changes(summary),
-			  "breaker_opened", json_number(summary->switches.opened), "slow_passes",
-			  slow_passes(summary), "story", story_of(output)));
+		with_part(
+			json_pack(
+				"{s:s,s:i,s:o,s:o,s:o,s:s,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o,s:o,s:o,"
+				"s:o,s:"
+				"o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+				"id", summary->id, "nranks", (int)summary->nranks, "ranks_present",
+				json_ranks(summary->present), "calls", json_number(summary->calls),
+				"passes", json_number(passes->count), "passes_by",
+				pass_by_name(passes->rule.by), "period", json_period(&passes->rule),
+				"calls_per_pass", "min", json_number(passes->calls_min), "max",
+				json_number(passes->calls_max), "latency_us", latency(summary),
+				"paths", paths(summary), "stragglers", stragglers(summary), "late",
+				late(summary), "rescues", rescues(summary), "mismatches",
+				mismatches(summary), "digest_differences",
+				digest_differences(summary), "verdict", verdict(summary),
+				"lost_records", json_number(summary->lost_records), "clocks_differ",
+				json_number(summary->calls_clocks_differ), "clocks",
+				json_clocks(output->clocks), "path_changes", path_changes(summary),
+				"breaker_opened", json_number(summary->switches.opened),
+				"slow_passes", slow_passes(summary), "story", story_of(output)),
+			summary));
 }
 
 const struct command_ops command_summary_json = {
