@@ -516,6 +516,32 @@ START_TEST(the_built_in_rows_of_pcie_are_the_models)
 }
 END_TEST
 
+/* Rows that were measured or guessed before there was a model. */
+START_TEST(the_built_in_rows_of_nvlink_are_within_15_percent_of_the_models_best)
+{
+	const struct link_machine *machine = &link_nvlink_8_h200;
+	int nranks = 2 << _i;
+	struct launch_table table;
+
+	launch_table_builtin((uint32_t)nranks, TOPOLOGY_NVLINK, &table);
+	for (double bytes = 1 * K; bytes <= 8192 * K; bytes *= 1.5) {
+		double best = INFINITY, chosen;
+		uint32_t row = 0;
+
+		for (int a = 0; a <= SYMM_TWOSHOT_PULL; a++)
+			best = fmin(best, link_algorithm_us(machine, nranks, (enum symm_algorithm)a,
+							    false, bytes));
+		while (bytes > (double)table.row[row].up_to_bytes)
+			row++;
+		chosen = link_algorithm_us(machine, nranks,
+					   (enum symm_algorithm)table.row[row].algorithm, false,
+					   bytes);
+		ck_assert_msg(chosen <= 1.15 * best, "%d ranks, %.0f bytes: %.2f of the best",
+			      nranks, bytes, chosen / best);
+	}
+}
+END_TEST
+
 /* Numbers in between take the rows of the next one. */
 START_TEST(other_numbers_of_ranks_take_the_rows_of_a_larger_one)
 {
@@ -576,6 +602,8 @@ static Suite *suite(void)
 	tcase_add_test(figures, islands_pay_where_little_passes_between_the_halves);
 
 	tcase_add_loop_test(rows, the_built_in_rows_of_pcie_are_the_models, 0, 3);
+	tcase_add_loop_test(
+		rows, the_built_in_rows_of_nvlink_are_within_15_percent_of_the_models_best, 0, 3);
 	tcase_add_test(rows, other_numbers_of_ranks_take_the_rows_of_a_larger_one);
 	return all;
 }

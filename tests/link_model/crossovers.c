@@ -156,11 +156,11 @@ static void print_best_table(void)
 /* ---- islands --------------------------------------------------------------------------------- */
 
 /* GB/s that each GPU has across, all at once. */
-static const double across_gbps[] = {6, 12, 18, 24, 36, 52.5};
+static const double across_gbps[] = {6, 13.1, 18, 24, 36, 52.5};
 
 static void print_islands(void)
 {
-	static const double shown[] = {64 * K, 256 * K, 1 * M, 2 * M, 8 * M};
+	static const double shown[] = {64 * K, 256 * K, 384 * K, 512 * K, 1 * M, 8 * M};
 
 	printf("| GB/s a GPU |");
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
@@ -168,7 +168,7 @@ static void print_islands(void)
 		print_size(shown[i]);
 		printf(" |");
 	}
-	printf("\n| --- | --- | --- | --- | --- | --- |\n");
+	printf("\n| --- | --- | --- | --- | --- | --- | --- |\n");
 	for (size_t g = 0; g < sizeof(across_gbps) / sizeof(across_gbps[0]); g++) {
 		struct link_machine machine = link_pcie_8_two_sockets;
 
