@@ -22,13 +22,16 @@ SYMM_INLINE struct slots one_shot_slots(const struct symm_call &call, char *regi
 		       : slots_in(call, region, call.layout.wire, call.layout.wire_bytes, parity);
 }
 
-/* What leaves in a turn with a fault (SYMM_FAULT_...). */
+/* What leaves; other words in a turn with a fault (SYMM_FAULT_...). */
 template <class FORM>
-SYMM_INLINE struct symm_words spoiled(const struct block_words &block, const FORM &form,
-				      uint32_t packet, const uint32_t (&data)[FORM::WORDS])
+SYMM_INLINE struct symm_words spoiled(const struct symm_call &call, const struct block_words &block,
+				      const FORM &form, uint32_t packet,
+				      const uint32_t (&data)[FORM::WORDS])
 {
 	struct symm_words words = form.pack(data);
 
+	if (call.nfaults == 0)
+		return words;
 	if (fault_spoils(block, SYMM_FAULT_CORRUPT) && packet == 0)
 		words.word[0] ^= 1u << 6;
 	if (FORM::WORDS == 2 && fault_spoils(block, SYMM_FAULT_FLAG))
@@ -36,39 +39,61 @@ SYMM_INLINE struct symm_words spoiled(const struct block_words &block, const FOR
 	return words;
 }
 
-/* In a turn with a fault before or in the sending: staging first and whole, then the push. Ends
- * with the arrival at the barriers. */
+/* The whole input to the d-th peer after this rank; d = 0: into the retained copy. */
 template <class FORM>
-static __device__ __noinline__ void one_shot_send_faulted(const struct symm_call &call,
-							  const struct block_words &block)
+static __device__ __noinline__ void one_shot_send_to(const struct symm_call &call,
+						     const struct block_words &block,
+						     const FORM form, uint32_t parity, uint32_t d)
 {
-	const FORM form(block);
-	uint32_t parity = parity_of(block.turn);
-	uint32_t first = blockIdx.x * call.workers + threadIdx.x;
+	enum { AT_ONCE = 4 };
+	struct slots to = one_shot_slots<FORM>(call, region_of(call, peer_after(call, d)), parity);
+	uint32_t end = call.packets[FORM::WORDS == 4];
 	uint32_t step = gridDim.x * call.workers;
-	uint32_t data[FORM::WORDS];
+	uint32_t data[AT_ONCE][FORM::WORDS];
+
+	for (uint32_t i = blockIdx.x * call.workers + threadIdx.x; i < end; i += AT_ONCE * step) {
+#pragma unroll
+		for (uint32_t u = 0; u < AT_ONCE; u++)
+			if (i + u * step < end)
+				load_input_packet<FORM::WORDS>(call, i + u * step, data[u]);
+#pragma unroll
+		for (uint32_t u = 0; u < AT_ONCE; u++) {
+			uint32_t packet = i + u * step;
+
+			if (packet >= end)
+				break;
+			if (d == 0)
+				store_whole<FORM::WORDS>(
+					retained_packet<FORM::WORDS>(call, parity, packet),
+					data[u]);
+			else
+				store_words(to.at(call.rank, packet),
+					    spoiled(call, block, form, packet, data[u]));
+		}
+	}
+}
+
+/* In a turn with a fault before or in the sending: staging first and whole, then the push. Ends
+ * with the arrival at the barriers, as one that serves its peers in order. */
+template <class FORM>
+static __device__ __noinline__ void one_shot_send_slowly(const struct symm_call &call,
+							 const struct block_words &block,
+							 const FORM form, uint32_t parity)
+{
+	bool splits = fault_splits(call, block);
 
 	fault_point(call, block, SYMM_AT_STAGE);
-	for (uint32_t i = first; i < call.packets[FORM::WORDS == 4]; i += step) {
-		load_input_packet<FORM::WORDS>(call, i, data);
-		store_whole<FORM::WORDS>(retained_packet<FORM::WORDS>(call, parity, i), data);
-	}
+	one_shot_send_to(call, block, form, parity, 0);
 	__syncwarp();
-	if (fault_splits(call, block)) {
+	if (splits) {
 		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
 		fault_point(call, block, SYMM_AT_PUSH);
 	}
-	for (uint32_t d = 1; d < call.nranks && !fault_spoils(block, SYMM_FAULT_DROP); d++) {
-		uint32_t peer = peer_after(call, d);
-		struct slots to = one_shot_slots<FORM>(call, region_of(call, peer), parity);
-
-		for (uint32_t i = first; i < call.packets[FORM::WORDS == 4]; i += step) {
-			load_input_packet<FORM::WORDS>(call, i, data);
-			store_words(to.at(call.rank, i), spoiled(block, form, i, data));
-		}
-	}
+	if (call.nfaults == 0 || !fault_spoils(block, SYMM_FAULT_DROP))
+		for (uint32_t d = 1; d < call.nranks; d++)
+			one_shot_send_to(call, block, form, parity, d);
 	__syncwarp();
-	if (fault_splits(call, block))
+	if (splits)
 		barrier_arrive<BARRIER_PUSHED>(call.workers + 32);
 	else
 		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
@@ -226,8 +251,8 @@ template <int DTYPE, int N, class FORM> struct one_shot {
 		const FORM form(facts);
 		uint32_t parity = parity_of(facts.turn);
 
-		if (fault_sending(call, block)) {
-			one_shot_send_faulted<FORM>(call, block);
+		if (sends_slowly(call, block)) {
+			one_shot_send_slowly<FORM>(call, block, form, parity);
 		} else {
 			send(call, form, parity);
 			__syncwarp();

@@ -69,7 +69,7 @@ struct form_wire {
 	{
 		return word == NOT_HERE ? 0xfffeffffu : word;
 	}
-	__device__ __forceinline__ struct symm_words pack(const uint32_t (&data)[WORDS]) const
+	static __device__ __forceinline__ struct symm_words pack(const uint32_t (&data)[WORDS])
 	{
 		return symm_words{
 			{sayable(data[0]), sayable(data[1]), sayable(data[2]), sayable(data[3])}};

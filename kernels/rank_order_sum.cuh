@@ -281,13 +281,37 @@ template <> struct rank_order_unit<HOST_SUM_U8> : rank_order_bytes<false> {
 template <> struct rank_order_unit<HOST_SUM_I8> : rank_order_bytes<true> {
 };
 
+/* ---- sums that are not rounded yet ---------------------------------------------------------- */
+
+RANK_ORDER_INLINE void put_floats(float wide, uint32_t *ret_raw)
+{
+	ret_raw[0] = __float_as_uint(wide);
+}
+
+RANK_ORDER_INLINE void put_floats(struct two_floats wide, uint32_t *ret_raw)
+{
+	ret_raw[0] = __float_as_uint(wide.low);
+	ret_raw[1] = __float_as_uint(wide.high);
+}
+
+RANK_ORDER_INLINE void take_floats(const uint32_t *raw, float &ret_wide)
+{
+	ret_wide = __uint_as_float(raw[0]);
+}
+
+RANK_ORDER_INLINE void take_floats(const uint32_t *raw, struct two_floats &ret_wide)
+{
+	ret_wide.low = __uint_as_float(raw[0]);
+	ret_wide.high = __uint_as_float(raw[1]);
+}
+
 /* ---- packets ------------------------------------------------------------------------------ */
 
 /* WORDS: 2 for packets of 8 bytes, 4 for those of 16. `raw` must be indexed by constants only, as
  * everywhere here, to stay in registers. */
 template <int DTYPE, int WORDS> struct rank_order_sum {
 	typedef rank_order_unit<DTYPE> unit;
-	enum { UNITS = WORDS / unit::WORDS };
+	enum { UNITS = WORDS / unit::WORDS, FLOATS = UNITS * sizeof(typename unit::wide) / 4 };
 
 	typename unit::wide wide[UNITS];
 
@@ -323,6 +347,21 @@ template <int DTYPE, int WORDS> struct rank_order_sum {
 			combine<HOST_SUM_SUM>(raw);
 			break;
 		}
+	}
+
+	/* A sum that is not rounded yet, as bits of float32, by elements; and one that goes on from
+	 * there. Of float32 and narrower floats. */
+	__device__ __forceinline__ void put_wide(uint32_t (&ret_raw)[FLOATS]) const
+	{
+#pragma unroll
+		for (int i = 0; i < UNITS; i++)
+			put_floats(wide[i], ret_raw + i * (FLOATS / UNITS));
+	}
+	__device__ __forceinline__ void start_wide(const uint32_t (&raw)[FLOATS])
+	{
+#pragma unroll
+		for (int i = 0; i < UNITS; i++)
+			take_floats(raw + i * (FLOATS / UNITS), wide[i]);
 	}
 
 	__device__ __forceinline__ void finish(uint32_t (&ret_raw)[WORDS]) const

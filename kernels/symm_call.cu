@@ -12,14 +12,14 @@ typedef size_t kernel_list(const struct symm_kernel **ret_kernels);
 /* By enum symm_algorithm. */
 static kernel_list *const call_lists[SYMM_ALGORITHMS] = {
 	one_shot_packets_kernels, one_shot_wire_kernels, two_shot_wire_kernels,
-	two_shot_pull_kernels, two_shot_wire_kernels};
+	two_shot_pull_kernels, island_kernels};
 
 enum { OTHER_LISTS = 3 };
 static kernel_list *const other_lists[OTHER_LISTS] = {symm_service_kernels, symm_gate_kernels,
 						      symm_reduce_kernels};
 
-static const uint8_t recorded[SYMM_ALGORITHMS] = {
-	RECORDED_ONESHOT, RECORDED_ONESHOT, RECORDED_TWOSHOT, RECORDED_PULL, RECORDED_TWOSHOT};
+static const uint8_t recorded[SYMM_ALGORITHMS] = {RECORDED_ONESHOT, RECORDED_ONESHOT,
+						  RECORDED_TWOSHOT, RECORDED_PULL, RECORDED_ISLAND};
 
 /* ---- all kernels --------------------------------------------------------------------------------
  */
@@ -94,6 +94,12 @@ static void fill_comm(const struct symm_comm *comm, struct symm_call *call)
 	call->nfaults = comm->nfaults;
 }
 
+/* Packets in the part of each of so many ranks; a rank alone has no half. */
+static uint32_t slice_of(uint32_t packets, uint32_t ranks)
+{
+	return ranks ? (packets + ranks - 1) / ranks : packets;
+}
+
 static void fill_turn(const struct symm_launch *launch, struct symm_call *call)
 {
 	uint64_t bytes = launch->count * symm_element_bytes(launch->dtype);
@@ -103,7 +109,10 @@ static void fill_turn(const struct symm_launch *launch, struct symm_call *call)
 	call->bytes = bytes;
 	call->packets[0] = (uint32_t)((bytes + 7) / 8);
 	call->packets[1] = (uint32_t)((bytes + 15) / 16);
-	call->slice_packets = (call->packets[1] + call->nranks - 1) / call->nranks;
+	call->slice_packets = slice_of(call->packets[1], call->nranks);
+	call->island_packets = slice_of(call->packets[1], call->nranks / 2);
+	call->staged = launch->staged;
+	call->slowly = launch->staged || call->nfaults != 0;
 	call->unit_in = describe_buffer(launch->send, bytes, call->whole_in);
 	call->unit_out = describe_buffer(launch->recv, bytes, call->whole_out);
 	call->call_count = launch->call_count;
@@ -150,6 +159,9 @@ static bool fits(const struct symm_comm *comm, const struct symm_launch *launch)
 			: launch->algorithm == SYMM_ONESHOT_WIRE  ? comm->layout.wire_bytes
 								  : comm->layout.symm_bytes;
 
+	if (launch->algorithm == SYMM_ISLAND &&
+	    !symm_layout_has_islands(&comm->layout, comm->nranks))
+		return false;
 	return bytes <= most && launch->blocks >= 1 && launch->blocks <= SYMM_BLOCKS_MAX &&
 	       launch->threads >= 32 && launch->threads <= CALL_WORKERS_MAX &&
 	       launch->threads % 32 == 0;

@@ -61,7 +61,7 @@ enum {
 };
 
 /* enum belay_algorithm, for the record. */
-enum { RECORDED_ONESHOT = 1, RECORDED_TWOSHOT = 2, RECORDED_PULL = 3 };
+enum { RECORDED_ONESHOT = 1, RECORDED_TWOSHOT = 2, RECORDED_PULL = 3, RECORDED_ISLAND = 4 };
 
 enum { PHASE_INPUTS = 1, PHASE_RESULTS = 2 }; /* enum wait_phase of the runtime */
 
@@ -88,6 +88,9 @@ struct symm_call {
 	uint32_t programmatic;	   /* 1: the next kernel may come to wait before this one has ended */
 	uint32_t packets[2];	   /* in the turn, of 8 and of 16 bytes; the last may be partial */
 	uint32_t slice_packets;	   /* two-shot: in a rank's part, of 16 bytes */
+	uint32_t island_packets;   /* island: likewise, in the part of a rank of either half */
+	uint32_t staged;	   /* 1: one peer after the other is served */
+	uint32_t slowly;	   /* 1: staged, or there may be faults */
 	uint32_t whole_in[2];	   /* packets that can be loaded from `send` at once ... */
 	uint32_t whole_out[2];	   /* ... and stored to `recv`: 0 where it is not aligned */
 	uint8_t unit_in, unit_out; /* largest access that the others allow: 1, 2 or 4 bytes */

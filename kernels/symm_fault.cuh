@@ -117,11 +117,17 @@ SYMM_INLINE bool fault_splits(const struct symm_call &call, const struct block_w
 	return call.nfaults != 0 && block.fault_kind[SYMM_AT_PUSH] != 0;
 }
 
-/* The sending goes the slow way. */
+/* There is a fault before or in the sending. */
 SYMM_INLINE bool fault_sending(const struct symm_call &call, const struct block_words &block)
 {
 	return call.nfaults != 0 && (block.spoil != 0 || block.fault_kind[SYMM_AT_STAGE] != 0 ||
 				     block.fault_kind[SYMM_AT_PUSH] != 0);
+}
+
+/* The sending goes the slow way: to one peer after the other. */
+SYMM_INLINE bool sends_slowly(const struct symm_call &call, const struct block_words &block)
+{
+	return call.slowly && (call.staged || fault_sending(call, block));
 }
 
 #endif /* BELAY_KERNELS_SYMM_FAULT_CUH */

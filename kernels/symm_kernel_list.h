@@ -27,9 +27,10 @@ size_t one_shot_packets_kernels(const struct symm_kernel **ret_kernels);
 size_t one_shot_wire_kernels(const struct symm_kernel **ret_kernels);
 size_t two_shot_wire_kernels(const struct symm_kernel **ret_kernels);
 size_t two_shot_pull_kernels(const struct symm_kernel **ret_kernels);
+size_t island_kernels(const struct symm_kernel **ret_kernels);
 
 /*
- * The four call files list theirs as [dtype][variant]: variant 0 takes any op and any number of
+ * The five call files list theirs as [dtype][variant]: variant 0 takes any op and any number of
  * ranks, the others sum for 2, 4 and 8 ranks and are NULL where they are not worth
  * their code.
  */

@@ -86,6 +86,7 @@ struct symm_launch {
 	uint16_t blocks;   /* grid, 1 .. SYMM_BLOCKS_MAX; the same on every rank */
 	uint16_t threads;  /* worker threads of a block, a multiple of 32, up to 512 */
 	uint8_t programmatic; /* 1: two of these may stand on the device at once (struct launch_shape) */
+	uint8_t staged;	      /* 1: one peer after the other is served; for pulled turns: nothing */
 };
 
 /* Loads every kernel into the current context, so that no later launch does (lazy loading beside a

@@ -7,7 +7,7 @@
  *   region (device memory, all ranks' mapped in rank order at one stride)
  *     head      headers by parity, block, sender; block words of staging; self-test lines
  *     packets   LL slots: by parity, sender, packet
- *     wire      full-wire one-shot slots: by parity, sender
+ *     wire      full-wire one-shot slots: by parity, sender; or islands' results and sums
  *     inputs    full-wire two-shot slots: by parity, sender (a slice each)
  *     results   full-wire two-shot results: by parity, owner (a slice each)
  *     retained  the own input as it was: by parity; what peers pull and what a rescue gathers
@@ -17,6 +17,7 @@
 #ifndef BELAY_KERNELS_SYMM_LAYOUT_H
 #define BELAY_KERNELS_SYMM_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -98,6 +99,15 @@ struct symm_layout {
 /* Lays a region out. packets_bytes and wire_bytes are chosen here from nranks. symm_bytes is
  * rounded up. */
 void symm_layout_make(uint32_t nranks, uint64_t symm_bytes, struct symm_layout *ret_layout);
+
+/* Whether turns of any size have room to go by islands: an even number of ranks from 4 on, and in
+ * the slots of one parity of `wire` a slice, of two ranks' size, for each rank of a half, and the
+ * sums of one in float32: island.cuh. */
+SYMM_BOTH_SIDES bool symm_layout_has_islands(const struct symm_layout *layout, uint32_t nranks)
+{
+	return nranks >= 4 && nranks % 2 == 0 &&
+	       (nranks + 4) * layout->slice_bytes <= nranks * layout->wire_bytes;
+}
 
 /* ---- state: device memory of the rank -------------------------------------------------------- */
 

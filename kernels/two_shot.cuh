@@ -48,20 +48,29 @@ SYMM_INLINE void retain(const struct symm_call &call, uint32_t parity, uint32_t 
 	store_whole<WIRE_WORDS>(retained_packet<WIRE_WORDS>(call, parity, packet), data);
 }
 
-/* The result's packet j of the own slice, to all peers. A fault that spoils data spoils it here,
- * where the own output differs from what the peers get. */
+/* A fault that spoils data spoils it in packet j of the results, where the own output differs from
+ * what the peers get. False: nothing leaves. */
+SYMM_INLINE bool spoil_result(const struct symm_call &call, const struct block_words &block,
+			      uint32_t j, struct symm_words &words)
+{
+	if (call.nfaults != 0) {
+		if (fault_spoils(block, SYMM_FAULT_DROP))
+			return false;
+		if (fault_spoils(block, SYMM_FAULT_CORRUPT) && j == 0)
+			words.word[0] ^= 1u << 6;
+	}
+	return true;
+}
+
+/* The result's packet j of the own slice, to all peers. */
 template <int N>
 SYMM_INLINE void push_result(const struct symm_call &call, const struct block_words &block,
 			     uint32_t parity, uint32_t j, const uint32_t (&data)[WIRE_WORDS])
 {
 	struct symm_words words = {{data[0], data[1], data[2], data[3]}};
 
-	if (call.nfaults != 0) {
-		if (fault_spoils(block, SYMM_FAULT_DROP))
-			return;
-		if (fault_spoils(block, SYMM_FAULT_CORRUPT) && j == 0)
-			words.word[0] ^= 1u << 6;
-	}
+	if (!spoil_result(call, block, j, words))
+		return;
 #pragma unroll
 	for (uint32_t d = 1; d < nranks_of<N>(call); d++)
 		store_words(result_slots(call, region_of(call, peer_after(call, d)), parity)
@@ -109,38 +118,88 @@ SYMM_INLINE bool gather_results(const struct symm_call &call, struct block_words
 	return true;
 }
 
-/* In a turn with a fault before or in the sending: staged first and whole, then pushed. */
-static __device__ __noinline__ void two_shot_send_faulted(const struct symm_call &call,
-							  const struct block_words &block)
+/* How the slices lie among the ranks, for the slow sending: what all owners are to this rank. */
+struct cut_by_rank {
+	const struct symm_call &call;
+
+	__device__ __forceinline__ uint32_t slices() const
+	{
+		return call.nranks;
+	}
+	/* The d-th after the own one. */
+	__device__ __forceinline__ uint32_t after(uint32_t d) const
+	{
+		return peer_after(call, d);
+	}
+	__device__ __forceinline__ uint32_t end(uint32_t q) const
+	{
+		return slice_end(call, q);
+	}
+	__device__ __forceinline__ uint32_t packet(uint32_t q, uint32_t j) const
+	{
+		return slice_packet(call, q, j);
+	}
+	/* Where this rank's packet j of the slice goes. */
+	__device__ __forceinline__ char *slot(uint32_t q, uint32_t parity, uint32_t j) const
+	{
+		return input_slots(call, region_of(call, q), parity).at(call.rank, j);
+	}
+};
+
+/* The d-th slice after the own one, to its owner or into the retained copy, or both. The own slice
+ * has d = 0, and is only retained. */
+template <class CUT>
+static __device__ __noinline__ void send_slice(const struct symm_call &call, uint32_t parity,
+					       uint32_t d, bool retains, bool pushes)
 {
-	const form_wire form(block);
-	uint32_t parity = parity_of(block.turn);
-	uint32_t first = blockIdx.x * call.workers + threadIdx.x;
-	uint32_t step = gridDim.x * call.workers;
-	uint32_t data[WIRE_WORDS];
+	enum { AT_ONCE = 4 };
+	const CUT cut = {call};
+	uint32_t q = cut.after(d), end = cut.end(q), step = gridDim.x * call.workers;
+	uint32_t data[AT_ONCE][WIRE_WORDS];
+
+	for (uint32_t j = blockIdx.x * call.workers + threadIdx.x; j < end; j += AT_ONCE * step) {
+#pragma unroll
+		for (uint32_t u = 0; u < AT_ONCE; u++)
+			if (j + u * step < end)
+				load_input_packet<WIRE_WORDS>(call, cut.packet(q, j + u * step),
+							      data[u]);
+#pragma unroll
+		for (uint32_t u = 0; u < AT_ONCE; u++) {
+			if (j + u * step >= end)
+				break;
+			if (pushes && d != 0)
+				store_words(cut.slot(q, parity, j + u * step),
+					    form_wire::pack(data[u]));
+			if (retains)
+				retain(call, parity, cut.packet(q, j + u * step), data[u]);
+		}
+	}
+}
+
+/* In a turn with a fault before or in the sending: staged first and whole, then pushed. In one that
+ * serves its peers in order: both at once, the own slice last. */
+template <class CUT>
+static __device__ __noinline__ void
+send_slices_slowly(const struct symm_call &call, const struct block_words &block, uint32_t parity)
+{
+	const CUT cut = {call};
+	bool faulted = fault_sending(call, block), splits = fault_splits(call, block);
 
 	fault_point(call, block, SYMM_AT_STAGE);
-	for (uint32_t q = 0; q < call.nranks; q++)
-		for (uint32_t j = first; j < slice_end(call, q); j += step) {
-			load_input_packet<WIRE_WORDS>(call, slice_packet(call, q, j), data);
-			retain(call, parity, slice_packet(call, q, j), data);
-		}
+	for (uint32_t d = 0; d < cut.slices() && faulted; d++)
+		send_slice<CUT>(call, parity, d, true, false);
 	__syncwarp();
-	if (fault_splits(call, block)) {
+	if (splits) {
 		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
 		fault_point(call, block, SYMM_AT_PUSH);
 	}
-	for (uint32_t d = 1; d < call.nranks && !fault_spoils(block, SYMM_FAULT_DROP); d++) {
-		uint32_t q = peer_after(call, d);
-		struct slots to = input_slots(call, region_of(call, q), parity);
-
-		for (uint32_t j = first; j < slice_end(call, q); j += step) {
-			load_input_packet<WIRE_WORDS>(call, slice_packet(call, q, j), data);
-			store_words(to.at(call.rank, j), form.pack(data));
-		}
-	}
+	for (uint32_t d = 1; d < cut.slices() && !(faulted && fault_spoils(block, SYMM_FAULT_DROP));
+	     d++)
+		send_slice<CUT>(call, parity, d, !faulted, true);
+	if (!faulted)
+		send_slice<CUT>(call, parity, 0, true, false);
 	__syncwarp();
-	if (fault_splits(call, block))
+	if (splits)
 		barrier_arrive<BARRIER_PUSHED>(call.workers + 32);
 	else
 		barrier_arrive<BARRIER_STAGED>(call.workers + 32);
@@ -282,8 +341,8 @@ template <int DTYPE, int N> struct two_shot {
 		uint32_t parity = parity_of(facts.turn);
 		bool finished;
 
-		if (fault_sending(call, block)) {
-			two_shot_send_faulted(call, block);
+		if (sends_slowly(call, block)) {
+			send_slices_slowly<cut_by_rank>(call, block, parity);
 		} else {
 			send(call, form, parity);
 			__syncwarp();

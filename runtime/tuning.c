@@ -19,7 +19,9 @@
 #define LINES_MAX      10000
 #define HOST_EXPECTED                                                                              \
 	"'ranks=N twoshot_from=BYTES' with N from 1 to 64, each N once, or '# comment'"
-#define LAUNCH_EXPECTED "'ranks=N programmatic=yes|no' with N from 1 to 16, each N once"
+#define LAUNCH_EXPECTED                                                                            \
+	"'ranks=N programmatic=yes|no' or 'ranks=N staged=yes|no' with N from 1 to 16, each N "    \
+	"once"
 #define DEVICE_EXPECTED                                                                            \
 	"'ranks=N topology=one_device|nvlink|pcie|mixed up_to=BYTES algorithm=NAME other=NAME "    \
 	"blocks=B threads=T' with N from 1 to 16, BYTES ascending in at most 16 rows, names "      \
@@ -86,8 +88,8 @@ static int take_size(const char **text, const char *name, uint64_t *ret_value)
 struct reading {
 	uint32_t nranks;
 	struct tuning *tuning;
-	uint64_t seen;		/* bit N - 1: there was a row of N ranks for host memory */
-	uint64_t launches_seen; /* the same, programmatic launch */
+	uint64_t seen; /* bit N - 1: there was a row of N ranks for host memory */
+	uint64_t launches_seen, staged_seen; /* the same, programmatic launch, order of peers */
 	/* The last row for device memory, of any ranks: rows of one table stand together. */
 	uint64_t ranks, topology, up_to, rows;
 	uint32_t tables_seen[LAUNCH_TOPOLOGIES]; /* bit N - 1: there is a table of N ranks */
@@ -113,19 +115,41 @@ static bool is_name(const char *name, const char *text, size_t length)
 	return strlen(name) == length && strncmp(name, text, length) == 0;
 }
 
-static int read_launch_row(struct reading *reading, const char *text, uint64_t ranks)
+/* The rest of a row that says yes or no, once for each number of ranks. */
+static int take_choice(const char *text, const char *name, uint64_t ranks, uint64_t *seen,
+		       bool *ret_yes)
 {
 	size_t length;
-	const char *value = take_value(&text, "programmatic=", &length);
-	bool plain = value && is_name("no", value, length);
+	const char *value = take_value(&text, name, &length);
+	bool yes = value && is_name("yes", value, length);
 
-	if (ranks > SYMM_RANKS_MAX || !value || *text ||
-	    !(plain || is_name("yes", value, length)) ||
-	    reading->launches_seen & UINT64_C(1) << (ranks - 1))
+	if (ranks > SYMM_RANKS_MAX || !value || *text || !(yes || is_name("no", value, length)) ||
+	    *seen & UINT64_C(1) << (ranks - 1))
 		return -1;
-	reading->launches_seen |= UINT64_C(1) << (ranks - 1);
+	*seen |= UINT64_C(1) << (ranks - 1);
+	*ret_yes = yes;
+	return 0;
+}
+
+static int read_launch_row(struct reading *reading, const char *text, uint64_t ranks)
+{
+	bool yes;
+
+	if (take_choice(text, "programmatic=", ranks, &reading->launches_seen, &yes))
+		return -1;
 	if (ranks == reading->nranks)
-		reading->tuning->plain_launches = plain;
+		reading->tuning->plain_launches = !yes;
+	return 0;
+}
+
+static int read_staged_row(struct reading *reading, const char *text, uint64_t ranks)
+{
+	bool yes;
+
+	if (take_choice(text, "staged=", ranks, &reading->staged_seen, &yes))
+		return -1;
+	if (ranks == reading->nranks)
+		reading->tuning->staged = yes ? TUNING_STAGED_YES : TUNING_STAGED_NO;
 	return 0;
 }
 
@@ -229,6 +253,8 @@ static const char *read_line(char *line, struct reading *reading)
 		return HOST_EXPECTED;
 	if (strncmp(text, "programmatic=", strlen("programmatic=")) == 0)
 		return read_launch_row(reading, text, ranks) ? LAUNCH_EXPECTED : NULL;
+	if (strncmp(text, "staged=", strlen("staged=")) == 0)
+		return read_staged_row(reading, text, ranks) ? LAUNCH_EXPECTED : NULL;
 	if (strncmp(text, "topology=", strlen("topology=")) == 0)
 		return read_device_row(reading, text, ranks) ? DEVICE_EXPECTED : NULL;
 	return read_host_row(reading, text, ranks) ? HOST_EXPECTED : NULL;
@@ -274,6 +300,7 @@ static uint64_t hash_of(const struct tuning *tuning)
 
 	hash_add(&hash, tuning->twoshot_from_bytes);
 	hash_add(&hash, tuning->plain_launches);
+	hash_add(&hash, tuning->staged);
 	for (unsigned t = 0; t < LAUNCH_TOPOLOGIES; t++) {
 		const struct tuning_rows *rows = &tuning->device[t];
 
@@ -296,6 +323,8 @@ void tuning_launch_table(const struct tuning *tuning, uint32_t nranks,
 	const struct tuning_rows *rows = &tuning->device[topology];
 
 	launch_table_builtin(nranks, topology, ret_table);
+	if (tuning->staged != TUNING_STAGED_BUILT_IN)
+		ret_table->staged = tuning->staged == TUNING_STAGED_YES;
 	if (rows->nrows == 0)
 		return;
 	memcpy(ret_table->row, rows->row, sizeof(rows->row));

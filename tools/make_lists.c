@@ -66,6 +66,7 @@ static const char *const tune_lines[] = {
 	"ranks=N twoshot_from=BYTES",
 	"ranks=N topology=HOW up_to=BYTES algorithm=A other=A blocks=B threads=T",
 	"ranks=N programmatic=yes|no",
+	"ranks=N staged=yes|no",
 };
 
 #define LINES(table) (sizeof(table) / sizeof((table)[0]))

@@ -299,6 +299,9 @@ static void plan_launches(struct belay_comm *comm)
 	device->topology = topology_of(comm->control.device, comm->nranks);
 	tuning_launch_table(&comm->tuning, comm->nranks, device->topology, table);
 	table->blocks_max = topology_blocks_max(comm->control.device, comm->nranks);
+	if (device->topology == TOPOLOGY_PCIE &&
+	    topology_has_islands(comm->control.device, comm->nranks))
+		table->islands = true;
 	/* 0: no grid is one of which two may stand there. */
 	table->pair_blocks_max =
 		comm->tuning.plain_launches

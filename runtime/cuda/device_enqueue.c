@@ -216,6 +216,7 @@ static void describe_turn(const struct belay_comm *comm, const struct call *call
 	launch->blocks = shape.blocks;
 	launch->threads = shape.threads;
 	launch->programmatic = shape.programmatic;
+	launch->staged = shape.staged;
 }
 
 int enqueue_turns(struct belay_comm *comm, const struct call *call, enum belay_path path,

@@ -60,6 +60,28 @@ enum launch_topology topology_of(const struct control_device *devices, uint32_t 
 	return pairs.nvlink ? TOPOLOGY_NVLINK : TOPOLOGY_ONE_DEVICE;
 }
 
+/* Of the ranks from `first` up to `end`; -1: not known, or not the same one. */
+static int32_t common_node(const struct control_device *devices, uint32_t first, uint32_t end)
+{
+	int32_t node = devices[first].facts.numa_node;
+
+	for (uint32_t r = first + 1; r < end; r++)
+		if (devices[r].facts.numa_node != node)
+			return -1;
+	return node;
+}
+
+bool topology_has_islands(const struct control_device *devices, uint32_t nranks)
+{
+	int32_t lower, upper;
+
+	if (nranks < 4 || nranks % 2 != 0)
+		return false;
+	lower = common_node(devices, 0, nranks / 2);
+	upper = common_node(devices, nranks / 2, nranks);
+	return lower >= 0 && upper >= 0 && lower != upper;
+}
+
 uint32_t topology_blocks_max(const struct control_device *devices, uint32_t nranks)
 {
 	uint32_t blocks = SYMM_BLOCKS_MAX;

@@ -19,6 +19,10 @@ uint32_t topology_sharing(const struct control_device *devices, uint32_t nranks,
 /* How the devices are joined; a link counts as the lesser of what its two ends say of it. */
 enum launch_topology topology_of(const struct control_device *devices, uint32_t nranks);
 
+/* Whether the lower half of the ranks is on one NUMA node and the upper half on another one, so that
+ * what goes between them is slow; at least two ranks in each. */
+bool topology_has_islands(const struct control_device *devices, uint32_t nranks);
+
 /* The largest grid that fits on every device. Ranks that share one run at the same time, each with
  * one call, and leave room for a rescue; a rank that is alone has room for a second communicator,
  * or for the call behind. At least 1. */

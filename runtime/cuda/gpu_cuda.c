@@ -5,8 +5,10 @@
 #include "runtime/cuda/gpu.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/clock.h"
@@ -69,15 +71,36 @@ static int attribute(const struct gpu_driver *cu, CUdevice device, CUdevice_attr
 	return cu->cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : otherwise;
 }
 
-static int numa_node(const struct gpu_driver *cu, CUdevice device)
+/* What the kernel says of a PCI device; -1: nothing. */
+static int numa_node_of_pci(const struct gpu_facts *facts)
 {
+	char path[80], text[16] = "";
+	FILE *file;
+	long node = -1;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node",
+		 facts->pci_domain, facts->pci_bus, facts->pci_device);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	if (fgets(text, sizeof(text), file))
+		node = strtol(text, NULL, 10);
+	fclose(file); /* only read: nothing can be lost */
+	return node >= 0 && node <= INT_MAX ? (int)node : -1;
+}
+
+/* Older drivers do not say. */
+static int numa_node(const struct gpu_driver *cu, CUdevice device, const struct gpu_facts *facts)
+{
+	int node = -1;
+
 #if CUDA_VERSION >= 12020
-	return attribute(cu, device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+	node = attribute(cu, device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
 #else
 	(void)cu;
 	(void)device;
-	return -1;
 #endif
+	return node >= 0 ? node : numa_node_of_pci(facts);
 }
 
 static CUmemAllocationProp region_properties(int ordinal)
@@ -108,7 +131,7 @@ static void place_facts(const struct gpu_driver *cu, CUdevice device, struct gpu
 	facts->pci_domain = (uint32_t)attribute(cu, device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 0);
 	facts->pci_bus = (uint32_t)attribute(cu, device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0);
 	facts->pci_device = (uint32_t)attribute(cu, device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0);
-	facts->numa_node = numa_node(cu, device);
+	facts->numa_node = numa_node(cu, device, facts);
 }
 
 int gpu_facts(int ordinal, struct gpu_facts *ret_facts, struct gpu_error *ret_error)

@@ -97,6 +97,7 @@ void launch_table_builtin(uint32_t nranks, enum launch_topology topology,
 
 	*ret_table = (struct launch_table){
 		.blocks_max = SYMM_BLOCKS_MAX,
+		.staged = topology == TOPOLOGY_PCIE,
 	};
 	for (uint32_t i = 0; i < BUILTIN_ROWS; i++)
 		if (builtin[i].topology == topology && builtin[i].ranks_from == group)
@@ -132,7 +133,7 @@ static bool has_room(const struct symm_layout *layout, uint32_t nranks, uint8_t 
 	case SYMM_TWOSHOT_WIRE:
 		return wire_carries(dtype) && slice_of(bytes, nranks) <= layout->slice_bytes;
 	case SYMM_ISLAND:
-		return wire_carries(dtype) && nranks >= 4 && nranks % 2 == 0 &&
+		return wire_carries(dtype) && symm_layout_has_islands(layout, nranks) &&
 		       slice_of(bytes, nranks) <= layout->slice_bytes;
 	default:
 		return true; /* pulls from the retained inputs, which take every turn */
@@ -175,6 +176,24 @@ static uint64_t blocks_with_work(uint8_t algorithm, uint64_t bytes, uint32_t thr
 	return divide_up(divide_up(bytes, packet), threads);
 }
 
+/* Whether a worker has several packets for a peer: of one, the order is that of the peers anyway.
+ */
+static bool sends_several(uint8_t algorithm, uint32_t nranks, uint64_t bytes, uint64_t workers)
+{
+	switch (algorithm) {
+	case SYMM_ONESHOT_PACKETS:
+		return divide_up(bytes, PACKET_DATA_BYTES) > workers;
+	case SYMM_ONESHOT_WIRE:
+		return divide_up(bytes, WIRE_DATA_BYTES) > workers;
+	case SYMM_TWOSHOT_WIRE:
+		return slice_of(bytes, nranks) > workers * WIRE_DATA_BYTES;
+	case SYMM_ISLAND:
+		return slice_of(bytes, nranks / 2) > workers * WIRE_DATA_BYTES;
+	default:
+		return false;
+	}
+}
+
 static uint8_t algorithm_of(const struct launch_table *table, const struct launch_row *row)
 {
 	return row->algorithm == SYMM_ISLAND && !table->islands ? SYMM_TWOSHOT_WIRE
@@ -199,6 +218,8 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 		.blocks = (uint16_t)blocks,
 		.threads = (uint16_t)threads,
 		.programmatic = blocks <= table->pair_blocks_max,
+		.staged =
+			table->staged && sends_several(algorithm, nranks, bytes, blocks * threads),
 	};
 }
 

@@ -38,6 +38,10 @@ struct launch_table {
 	uint32_t pair_blocks_max; /* of grids that the next one may join; 0: none may */
 	/* Agreed: rows of SYMM_ISLAND are carried out so; else as SYMM_TWOSHOT_WIRE. */
 	bool islands;
+	/* Turns of which a worker sends several packets serve one peer after the other, each rank
+	 * beginning with the one after it: one stream out of each device and one into each, instead
+	 * of all at once. */
+	bool staged;
 };
 
 struct launch_shape {
@@ -46,6 +50,7 @@ struct launch_shape {
 	/* With programmatic dependent launch: comes to stand beside a kernel before it that is
 	 * programmatic too, and lets the next one come. */
 	bool programmatic;
+	bool staged; /* struct launch_table */
 };
 
 /* The built-in table; not bounded yet, and nothing is programmatic. A tuning file may say

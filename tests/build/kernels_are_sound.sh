@@ -6,8 +6,8 @@
 
 built=$top_builddir/kernels
 source=$top_srcdir/kernels
-call_kernels='one_shot_packets one_shot_wire two_shot_wire two_shot_pull'
-push_kernels='one_shot_packets one_shot_wire two_shot_wire'
+call_kernels='one_shot_packets one_shot_wire two_shot_wire two_shot_pull island'
+push_kernels='one_shot_packets one_shot_wire two_shot_wire island'
 
 # Every file of kernels/ that nvcc reads is in the list of those that are distributed and that objects depend on.
 listed()

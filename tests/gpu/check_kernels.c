@@ -107,6 +107,7 @@ static bool places_are_right(struct kernel_ranks *ranks, unsigned algorithm, int
 				      .op = HOST_SUM_SUM,
 				      .algorithm = (uint8_t)algorithm,
 				      .in_place = i >= 32,
+				      .staged = i % 3 == 0,
 				      .count = 4099 + i,
 				      .send_at = i % 16,
 				      .recv_at = i < 16 ? 0 : i * 7 % 16};
@@ -151,6 +152,7 @@ static unsigned make_series(const struct kernel_ranks *ranks, struct trial *tria
 			(struct trial){.dtype = dtype,
 				       .op = (int)(1 + next_random(&seed) % 4),
 				       .algorithm = (uint8_t)(next_random(&seed) % SYMM_ALGORITHMS),
+				       .staged = next_random(&seed) % 3 == 0,
 				       .count = bytes / element_bytes(dtype),
 				       .send_at = at,
 				       .recv_at = at};

@@ -55,6 +55,7 @@ struct trial {
 	int dtype, op;
 	uint8_t algorithm; /* enum symm_algorithm */
 	bool in_place;	   /* the output is at send_at in the send buffer */
+	bool staged;	   /* one peer after the other is served */
 	uint16_t blocks, threads;
 	uint64_t count;
 	size_t send_at, recv_at;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/kernels/played_gpu.h"
+#include "tests/kernels/played_wide.h"
 
 extern "C" {
 #include "kernels/host_sum.h"
@@ -288,7 +289,9 @@ template <class T> SYMM_INLINE T made_now(T value)
 
 template <int DTYPE, int WORDS> struct rank_order_sum {
 	enum { RANKS_MAX = 16 };
+	enum { FLOATS = DTYPE == HOST_SUM_F16 || DTYPE == HOST_SUM_BF16 ? 2 * WORDS : WORDS };
 	uint32_t source[RANKS_MAX][WORDS];
+	float wide[FLOATS]; /* of a sum that began with another's, in place of sources */
 	unsigned nsources;
 	int op;
 
@@ -308,10 +311,41 @@ template <int DTYPE, int WORDS> struct rank_order_sum {
 			played_fail("more sources than ranks are summed");
 			return;
 		}
+		if (nsources == 0) {
+			combine_onto(wide, by, raw);
+			return;
+		}
 		op = by;
 		memcpy(source[nsources++], raw, sizeof(raw));
 	}
+	static void combine_onto(float (&onto)[FLOATS], int by, const uint32_t (&raw)[WORDS])
+	{
+		for (unsigned i = 0; i < FLOATS; i++)
+			onto[i] = combine_wide(by, onto[i], widen_element<DTYPE>(raw, i));
+	}
+	void start_wide(const uint32_t (&raw)[FLOATS])
+	{
+		memcpy(wide, raw, sizeof(wide));
+		nsources = 0;
+	}
+	void put_wide(uint32_t (&ret_raw)[FLOATS]) const
+	{
+		float sum[FLOATS];
+
+		for (unsigned i = 0; i < FLOATS; i++)
+			sum[i] = widen_element<DTYPE>(source[0], i);
+		for (unsigned s = 1; s < nsources; s++)
+			combine_onto(sum, op, source[s]);
+		memcpy(ret_raw, sum, sizeof(sum));
+	}
 	void finish(uint32_t (&ret_raw)[WORDS]) const
+	{
+		for (unsigned i = 0; i < FLOATS && nsources == 0; i++)
+			narrow_element<DTYPE>(wide[i], ret_raw, i);
+		if (nsources != 0)
+			finish_sources(ret_raw);
+	}
+	void finish_sources(uint32_t (&ret_raw)[WORDS]) const
 	{
 		static const size_t element[] = {0, 4, 8, 2, 2, 4, 8, 1, 1};
 		const void *sources[RANKS_MAX];

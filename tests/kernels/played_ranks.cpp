@@ -173,6 +173,7 @@ void played_ranks::launch_on(struct turn *t, uint32_t r, uint64_t signature_base
 	launch.path = 1;
 	launch.blocks = (uint16_t)t->blocks;
 	launch.threads = (uint16_t)t->threads;
+	launch.staged = t->staged;
 	if (symm_launch_call(&rank[r]->comm, &launch, (struct CUstream_st *)(uintptr_t)r))
 		note("a launch is refused", t->number, r);
 }
@@ -193,6 +194,7 @@ void played_ranks::launch_turn(uint32_t algorithm, bool full)
 	t.bytes = t.count * element_bytes[t.dtype];
 	t.blocks = 1 + (uint32_t)played_random(3);
 	t.threads = 32 * (1 + (uint32_t)played_random(2));
+	t.staged = played_random(3) == 0;
 	t.output.resize(nranks);
 	t.separate_input.resize(nranks);
 	make_inputs(&t);
@@ -201,9 +203,12 @@ void played_ranks::launch_turn(uint32_t algorithm, bool full)
 		launch_on(&turns.back(), r, base);
 }
 
-uint32_t played_ranks::random_algorithm(void)
+/* One that these ranks can take. */
+uint32_t played_ranks::random_algorithm(void) const
 {
-	return (uint32_t)played_random(SYMM_ALGORITHMS);
+	bool islands = symm_layout_has_islands(&layout, nranks);
+
+	return (uint32_t)played_random(islands ? (int)SYMM_ALGORITHMS : (int)SYMM_ISLAND);
 }
 
 void played_ranks::launch_random_turns(unsigned n)

@@ -36,7 +36,7 @@ struct guarded {
 struct turn {
 	uint64_t number;
 	uint32_t algorithm, blocks, threads;
-	uint8_t dtype, op;
+	uint8_t dtype, op, staged;
 	uint64_t count, bytes, digest;
 	std::vector<std::vector<char>> input; /* by rank */
 	std::vector<char> result;
@@ -65,7 +65,7 @@ class played_ranks
 	/* Random but for the algorithm; `full`: as large as may be. Launched on all ranks. */
 	void launch_turn(uint32_t algorithm, bool full);
 	void launch_random_turns(unsigned n);
-	static uint32_t random_algorithm(void);
+	uint32_t random_algorithm(void) const;
 
 	/* Note a problem, once, when what stands in memory is wrong. */
 	void check_done(const struct turn &t, bool digest);

@@ -53,6 +53,34 @@ START_TEST(the_slowest_pair_makes_the_topology)
 }
 END_TEST
 
+static const struct {
+	const char *what;
+	uint32_t nranks;
+	int32_t node[4];
+	bool islands;
+} node_rows[] = {
+	{"two and two", 4, {0, 0, 1, 1}, true},
+	{"the other way round", 4, {3, 3, 0, 0}, true},
+	{"one node", 4, {0, 0, 0, 0}, false},
+	{"in turn", 4, {0, 1, 0, 1}, false},
+	{"three and one", 4, {0, 0, 0, 1}, false},
+	{"one and three", 4, {0, 1, 1, 1}, false},
+	{"not known", 4, {-1, -1, -1, -1}, false},
+	{"not known of one half", 4, {0, 0, -1, -1}, false},
+	{"three ranks", 3, {0, 0, 1, 1}, false},
+	{"one rank on each node", 2, {0, 1, 0, 0}, false},
+};
+
+START_TEST(halves_of_the_ranks_on_two_numa_nodes_are_islands)
+{
+	place("abcd", (const uint64_t[4]){0});
+	for (int r = 0; r < 4; r++)
+		devices[r].facts.numa_node = node_rows[_i].node[r];
+	ck_assert_msg(topology_has_islands(devices, node_rows[_i].nranks) == node_rows[_i].islands,
+		      "%s", node_rows[_i].what);
+}
+END_TEST
+
 START_TEST(a_rank_alone_is_on_one_device)
 {
 	place("abcd", (const uint64_t[4]){0});
@@ -191,6 +219,8 @@ static Suite *suite(void)
 	TCase *faults = tcase_create("faults");
 
 	tcase_add_loop_test(topology, the_slowest_pair_makes_the_topology, 0, COUNT(rows));
+	tcase_add_loop_test(topology, halves_of_the_ranks_on_two_numa_nodes_are_islands, 0,
+			    COUNT(node_rows));
 	tcase_add_test(topology, a_rank_alone_is_on_one_device);
 	tcase_add_test(topology, an_older_device_keeps_all_from_programmatic_launch);
 	tcase_add_test(topology, the_smallest_bound_counts_for_all);

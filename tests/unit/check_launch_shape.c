@@ -11,7 +11,7 @@
 /* Room for everything that the tables ask for. */
 static const struct symm_layout roomy = {
 	.packets_bytes = KB(256),
-	.wire_bytes = KB(2048),
+	.wire_bytes = KB(4096),
 	.slice_bytes = KB(2048),
 	.symm_bytes = KB(2048),
 };
@@ -111,6 +111,15 @@ START_TEST(islands_are_of_an_even_number_of_ranks_from_four_on_and_two_shot_else
 	}
 	ck_assert_uint_eq(island_row_becomes(&roomy, true, 4, KB(256), BELAY_F64),
 			  SYMM_TWOSHOT_PULL);
+	/* Sums and results lie in the wire's slots: here 8 slices in 4 * 256 KB. */
+	ck_assert_uint_eq(island_row_becomes(&(struct symm_layout){.wire_bytes = KB(256),
+								   .slice_bytes = KB(128)},
+					     true, 4, KB(512), BELAY_F32),
+			  SYMM_ISLAND);
+	ck_assert_uint_eq(island_row_becomes(&(struct symm_layout){.wire_bytes = KB(256) - 4,
+								   .slice_bytes = KB(128)},
+					     true, 4, KB(512), BELAY_F32),
+			  SYMM_TWOSHOT_WIRE);
 }
 END_TEST
 
@@ -174,6 +183,42 @@ START_TEST(every_built_in_table_is_sound)
 }
 END_TEST
 
+static bool is_staged(bool pcie, uint8_t algorithm, uint32_t nranks, uint64_t bytes)
+{
+	struct launch_table table = {
+		.nrows = 1,
+		.row = {{UINT64_MAX, algorithm, SYMM_TWOSHOT_PULL, 4, 256}},
+		.blocks_max = SYMM_BLOCKS_MAX,
+		.islands = true,
+		.staged = pcie,
+	};
+
+	return launch_shape_of(&table, &roomy, nranks, bytes, BELAY_BF16).staged;
+}
+
+START_TEST(peers_are_served_in_order_where_a_worker_has_several_packets_for_one)
+{
+	/* 1024 workers: packets of 8 bytes of data, of 16, slices, and slices of halves. */
+	ck_assert(!is_staged(true, SYMM_ONESHOT_PACKETS, 4, KB(8)));
+	ck_assert(is_staged(true, SYMM_ONESHOT_PACKETS, 4, KB(8) + 1));
+	ck_assert(!is_staged(true, SYMM_ONESHOT_WIRE, 4, KB(16)));
+	ck_assert(is_staged(true, SYMM_ONESHOT_WIRE, 4, KB(16) + 1));
+	ck_assert(!is_staged(true, SYMM_TWOSHOT_WIRE, 8, KB(128)));
+	ck_assert(is_staged(true, SYMM_TWOSHOT_WIRE, 8, KB(128) + 1));
+	ck_assert(!is_staged(true, SYMM_ISLAND, 8, KB(64)));
+	ck_assert(is_staged(true, SYMM_ISLAND, 8, KB(64) + 1));
+	ck_assert(!is_staged(true, SYMM_TWOSHOT_PULL, 8, KB(2048)));
+	ck_assert(!is_staged(false, SYMM_TWOSHOT_WIRE, 8, KB(2048)));
+	for (int t = 0; t < LAUNCH_TOPOLOGIES; t++) {
+		struct launch_table table;
+
+		launch_table_builtin(8, (enum launch_topology)t, &table);
+		ck_assert_int_eq(table.staged, t == TOPOLOGY_PCIE);
+		ck_assert(!table.islands);
+	}
+}
+END_TEST
+
 START_TEST(only_grids_that_fit_twice_let_the_next_one_come_early)
 {
 	struct launch_table table = two_rows;
@@ -230,6 +275,7 @@ static Suite *suite(void)
 	tcase_add_test(c, no_grid_is_larger_than_what_fits_beside_the_others);
 	tcase_add_test(c, threads_are_whole_warps_up_to_512);
 	tcase_add_test(c, every_built_in_table_is_sound);
+	tcase_add_test(c, peers_are_served_in_order_where_a_worker_has_several_packets_for_one);
 	tcase_add_test(c, only_grids_that_fit_twice_let_the_next_one_come_early);
 	tcase_add_test(c, all_ranks_calls_fit_on_the_device_together);
 	tcase_add_test(c, names_are_those_of_the_tuning_file);

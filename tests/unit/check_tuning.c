@@ -142,6 +142,26 @@ START_TEST(programmatic_launch_can_be_taken_away)
 }
 END_TEST
 
+START_TEST(peers_are_served_in_order_or_at_once_as_the_file_says)
+{
+	struct tuning tuning, other;
+	struct launch_table table;
+
+	write_file("ranks=2 staged=no\nranks=4 staged=yes\n");
+	ck_assert_int_eq(load(path, 2, &tuning), 0);
+	tuning_launch_table(&tuning, 2, TOPOLOGY_PCIE, &table);
+	ck_assert(!table.staged);
+	ck_assert_int_eq(load(path, 4, &other), 0);
+	tuning_launch_table(&other, 4, TOPOLOGY_ONE_DEVICE, &table);
+	ck_assert(table.staged);
+	ck_assert_uint_ne(tuning.hash, other.hash);
+	ck_assert_int_eq(load(path, 3, &tuning), 0);
+	tuning_launch_table(&tuning, 3, TOPOLOGY_PCIE, &table);
+	ck_assert(table.staged);
+	ck_assert_uint_ne(tuning.hash, other.hash);
+}
+END_TEST
+
 /* Each differs from the first in one value. */
 static const char *const differing[] = {
 	"ranks=2 topology=pcie up_to=1K algorithm=oneshot-wire other=oneshot-packets" TAIL,
@@ -189,6 +209,8 @@ static const char *const wrong[] = {
 	"ranks=2 programmatic=no more\n",
 	"ranks=17 programmatic=no\n",
 	"ranks=2 programmatic=no\nranks=2 programmatic=no\n",
+	"ranks=2 staged=maybe\n",
+	"ranks=2 staged=yes\nranks=2 staged=no\n",
 	ROW("17", "pcie", "1K"),
 	ROW("0", "pcie", "1K"),
 	ROW("2", "infiniband", "1K"),
@@ -292,6 +314,7 @@ static Suite *suite(void)
 	tcase_add_test(c, without_a_file_the_built_in_values_stand);
 	tcase_add_test(c, the_row_of_these_ranks_is_taken);
 	tcase_add_test(c, rows_for_devices_are_taken_by_ranks_and_topology);
+	tcase_add_test(c, peers_are_served_in_order_or_at_once_as_the_file_says);
 	tcase_add_test(c, islands_are_made_where_the_file_names_them);
 	tcase_add_test(c, programmatic_launch_can_be_taken_away);
 	tcase_add_loop_test(c, each_value_of_a_row_for_devices_is_in_the_hash, 1,
