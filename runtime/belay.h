@@ -255,6 +255,7 @@ struct belay_config {
 	const char *nccl_library;
 	const char *host_id;
 	uint32_t hosts; /**< enum belay_hosts; must agree. Of belay_comm_create_from_nccl() only */
+	const char *watch;
 };
 
 /** The initial value of a struct belay_config. */
@@ -289,7 +290,7 @@ struct belay_health {
 	uint64_t done_seq;    /**< last call that this rank finished */
 	uint64_t pass;	      /**< last pass that this rank began */
 	uint64_t age_ns;      /**< time since this rank's last progress, nanoseconds */
-	int in_call;	      /**< 1 while a call of this rank is running */
+	int in_call;	      /**< 1 while a call of this rank is running, or on a device enqueued */
 	enum belay_path path; /**< path of the next call */
 	enum belay_breaker_state breaker;
 	uint64_t missing; /**< while in a call past the soft deadline: mask of ranks waited for */

@@ -6,6 +6,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/communicator.h"
+#include "runtime/cuda/device.h"
 #include "runtime/group/control_view.h"
 #include "runtime/path/path.h"
 
@@ -64,6 +65,12 @@ static uint64_t shown(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
+/* What has been enqueued may not have begun, and then nobody has posted it. */
+static bool is_in_flight(const struct belay_comm *comm)
+{
+	return comm->device && !comm_decided(comm) && !device_idle(comm);
+}
+
 int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_health)
 {
 	int status = check(comm, ret_health, sizeof(*ret_health));
@@ -76,7 +83,7 @@ int belay_comm_health(const struct belay_comm *comm, struct belay_health *ret_he
 	ret_health->done_seq = own.done_seq;
 	ret_health->pass = control_view_pass(&comm->control, comm->rank);
 	ret_health->age_ns = own.age_ns;
-	ret_health->in_call = own.in_call;
+	ret_health->in_call = own.in_call || is_in_flight(comm);
 	ret_health->path =
 		(enum belay_path)atomic_load_explicit(&comm->path_id, memory_order_relaxed);
 	ret_health->breaker = (enum belay_breaker_state)atomic_load_explicit(

@@ -19,6 +19,7 @@ enum setting_type {
 	SETTING_TYPE_LEVEL,
 	SETTING_TYPE_TEXT,
 	SETTING_TYPE_PATHS,
+	SETTING_TYPE_WATCH,
 	SETTING_TYPE_BREAKER,
 	SETTING_TYPE_KEEP
 };
@@ -30,6 +31,9 @@ enum setting_index {
 #undef BELAY_SETTING
 	SETTINGS_COUNT
 };
+
+/* BELAY_WATCH. */
+enum watch_kinds { WATCH_ALL = 0, WATCH_ALLREDUCE = 1 };
 
 struct settings {
 	/* Parsed values. MS settings are kept in nanoseconds. */
@@ -43,6 +47,7 @@ struct settings {
 	enum belay_log_level log_level;
 	uint8_t paths[4]; /* enum belay_path in order of preference */
 	uint32_t npaths;
+	uint8_t watch; /* enum watch_kinds */
 	/* The text of each as given, effective; never NULL; owned. Those without a parsed value
 	 * above (job, log_dir, tune, fault) are used from here. */
 	char *text[SETTINGS_COUNT];

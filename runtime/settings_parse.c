@@ -18,6 +18,7 @@
 #define SCALE_LEVEL(bound)   ((uint64_t)(bound))
 #define SCALE_TEXT(bound)    ((uint64_t)(bound))
 #define SCALE_PATHS(bound)   ((uint64_t)(bound))
+#define SCALE_WATCH(bound)   ((uint64_t)(bound))
 #define SCALE_BREAKER(bound) ((uint64_t)(bound))
 #define SCALE_KEEP(bound)    ((uint64_t)(bound))
 
@@ -62,6 +63,11 @@ static const char *const level_names[] = {
 	[BELAY_LOG_ERROR] = "error",
 	[BELAY_LOG_WARN] = "warn",
 	[BELAY_LOG_INFO] = "info",
+};
+
+static const char *const watch_names[] = {
+	[WATCH_ALL] = "all",
+	[WATCH_ALLREDUCE] = "allreduce",
 };
 
 #define LEVELS ((int)(sizeof(level_names) / sizeof(level_names[0])))
@@ -131,6 +137,18 @@ static int parse_level(enum setting_index index, const char *text, struct settin
 	for (int i = 0; i < LEVELS; i++) {
 		if (strcmp(text, level_names[i]) == 0) {
 			settings->log_level = (enum belay_log_level)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+static int parse_watch(enum setting_index index, const char *text, struct settings *settings)
+{
+	(void)index; /* there is one setting of this type */
+	for (uint8_t i = WATCH_ALL; i <= WATCH_ALLREDUCE; i++) {
+		if (strcmp(text, watch_names[i]) == 0) {
+			settings->watch = i;
 			return 0;
 		}
 	}
@@ -251,6 +269,13 @@ static void print_paths(enum setting_index index, const struct settings *setting
 					 belay_path_name((enum belay_path)settings->paths[i]));
 }
 
+static void print_watch(enum setting_index index, const struct settings *settings, char *buffer,
+			size_t size)
+{
+	(void)index;
+	snprintf(buffer, size, "%s", watch_names[settings->watch]);
+}
+
 static void print_breaker(enum setting_index index, const struct settings *settings, char *buffer,
 			  size_t size)
 {
@@ -281,6 +306,7 @@ static const struct {
 	[SETTING_TYPE_LEVEL] = {parse_level, print_level},
 	[SETTING_TYPE_TEXT] = {parse_text, print_text},
 	[SETTING_TYPE_PATHS] = {parse_paths, print_paths},
+	[SETTING_TYPE_WATCH] = {parse_watch, print_watch},
 	[SETTING_TYPE_BREAKER] = {parse_breaker, print_breaker},
 	[SETTING_TYPE_KEEP] = {parse_keep, print_keep},
 };
@@ -321,6 +347,9 @@ const char *setting_expected(enum setting_index index, char *buffer, size_t size
 		snprintf(buffer, size,
 			 "a list of symm, nccl, host and ring, each at most once, such as "
 			 "host,ring");
+		break;
+	case SETTING_TYPE_WATCH:
+		snprintf(buffer, size, "all or allreduce");
 		break;
 	case SETTING_TYPE_BREAKER:
 		snprintf(buffer, size,

@@ -62,6 +62,15 @@ static enum belay_op op_of(ncclRedOp_t op)
 	}
 }
 
+enum belay_op calls_allreduce_op(ncclRedOp_t op)
+{
+	enum belay_op ours = op_of(op);
+
+	if (ours)
+		return ours;
+	return op == ncclAvg ? BELAY_AVG : BELAY_USER_OP;
+}
+
 bool calls_translate(ncclDataType_t dtype, ncclRedOp_t op, struct group_call *call)
 {
 	if (call->twin->watches)
@@ -87,16 +96,14 @@ static int allreduce(const struct group_call *call)
 			       call->twin->belay, call->stream);
 }
 
-static int allreduce_in_turn(const struct group_call *call)
+bool calls_await_turn(uint64_t *until_ns)
 {
-	int status = allreduce(call);
-	uint64_t until = status == BELAY_E_BUSY ? now_ns() + TURN_WAIT_NS : 0;
-
-	while (status == BELAY_E_BUSY && now_ns() < until) {
-		(void)nanosleep(&(struct timespec){.tv_nsec = TURN_PAUSE_NS}, NULL);
-		status = allreduce(call);
-	}
-	return status;
+	if (!*until_ns)
+		*until_ns = now_ns() + TURN_WAIT_NS;
+	else if (now_ns() >= *until_ns)
+		return false;
+	(void)nanosleep(&(struct timespec){.tv_nsec = TURN_PAUSE_NS}, NULL);
+	return true;
 }
 
 static ncclResult_t result_of(int status)
@@ -114,34 +121,49 @@ static ncclResult_t result_of(int status)
 }
 
 /* The newest cause is the last line. */
-static void tell(const struct group_call *call, int status)
+static void tell(const struct twin *twin, const char *function, int status)
 {
 	char causes[LAST_ERROR_BYTES - 512] = "";
 
-	if (belay_comm_causes(call->twin->belay, causes, sizeof(causes), NULL))
+	if (belay_comm_causes(twin->belay, causes, sizeof(causes), NULL))
 		causes[0] = '\0';
-	last_error_set("belay: communicator %.8s: ncclAllReduce: %s: %s\n%s",
-		       belay_comm_id(call->twin->belay), belay_status_name(status),
-		       belay_status_text(status), causes);
+	last_error_set("belay: communicator %.8s: %s: %s: %s\n%s", belay_comm_id(twin->belay),
+		       function, belay_status_name(status), belay_status_text(status), causes);
+}
+
+ncclResult_t calls_result(const struct twin *twin, const char *function, int status)
+{
+	ncclResult_t verdict;
+
+	if (status == 0)
+		return ncclSuccess;
+	verdict = belay_status_class(status) == BELAY_CLASS_VERDICT ? twin_verdict(twin)
+								    : ncclSuccess;
+	if (verdict != ncclSuccess)
+		return verdict;
+	tell(twin, function, status);
+	return result_of(status);
+}
+
+bool calls_have_ended(const struct group_call *call)
+{
+	bool ended = twin_has_ended(call->twin);
+
+	if (ended)
+		last_error_set("belay: a call in a group whose communicator another thread has "
+			       "destroyed");
+	return ended;
 }
 
 ncclResult_t calls_enqueue(const struct group_call *call)
 {
-	ncclResult_t verdict;
+	uint64_t until_ns = 0;
 	int status;
 
-	if (twin_has_ended(call->twin)) {
-		last_error_set("belay: a call in a group whose communicator another thread has "
-			       "destroyed");
+	if (calls_have_ended(call))
 		return ncclInvalidArgument;
-	}
-	status = allreduce_in_turn(call);
-	if (status == 0)
-		return ncclSuccess;
-	verdict = belay_status_class(status) == BELAY_CLASS_VERDICT ? twin_verdict(call->twin)
-								    : ncclSuccess;
-	if (verdict != ncclSuccess)
-		return verdict;
-	tell(call, status);
-	return result_of(status);
+	do
+		status = allreduce(call);
+	while (status == BELAY_E_BUSY && calls_await_turn(&until_ns));
+	return calls_result(call->twin, "ncclAllReduce", status);
 }

@@ -10,10 +10,6 @@
 #include "runtime/nccl/real_nccl.h"
 
 #define FORWARDED_FUNCTIONS(F)                                                                     \
-	F(ncclAllGather)                                                                           \
-	F(ncclAlltoAll)                                                                            \
-	F(ncclBcast)                                                                               \
-	F(ncclBroadcast)                                                                           \
 	F(ncclCommCount)                                                                           \
 	F(ncclCommCuDevice)                                                                        \
 	F(ncclCommDeregister)                                                                      \
@@ -28,7 +24,6 @@
 	F(ncclCommWindowRegister)                                                                  \
 	F(ncclDevCommCreate)                                                                       \
 	F(ncclDevCommDestroy)                                                                      \
-	F(ncclGather)                                                                              \
 	F(ncclGetUniqueId)                                                                         \
 	F(ncclGetVersion)                                                                          \
 	F(ncclMemAlloc)                                                                            \
@@ -51,10 +46,7 @@
 	F(ncclRecv)                                                                                \
 	F(ncclRedOpCreatePreMulSum)                                                                \
 	F(ncclRedOpDestroy)                                                                        \
-	F(ncclReduce)                                                                              \
-	F(ncclReduceScatter)                                                                       \
 	F(ncclResetDebugInit)                                                                      \
-	F(ncclScatter)                                                                             \
 	F(ncclSend)                                                                                \
 	F(ncclSignal)                                                                              \
 	F(ncclWaitSignal)                                                                          \

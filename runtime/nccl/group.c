@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/nccl/calls.h"
+#include "runtime/nccl/watch.h"
 
 struct made {
 	const ncclComm_t *comms;
@@ -119,16 +120,72 @@ static int compare_calls(const void *a, const void *b)
 	return x->place < y->place ? -1 : 1;
 }
 
-static ncclResult_t enqueue_all(void)
+static bool has_twin(const struct group_call *const *calls, size_t ncalls, const struct twin *twin)
 {
-	ncclResult_t result = ncclSuccess;
+	while (ncalls && calls[ncalls - 1]->twin != twin)
+		ncalls--;
+	return ncalls != 0;
+}
+
+/* The next calls of each twin, in a row: one for belay, or all that are watched as one. */
+static size_t next_round(const struct group_call **round)
+{
+	size_t n = 0;
 
 	for (size_t i = 0; i < group.ncalls; i++) {
-		ncclResult_t one = calls_enqueue(&group.calls[i]);
+		struct group_call *first = &group.calls[i];
 
-		if (result == ncclSuccess)
-			result = one;
+		if (first->begun || has_twin(round, n, first->twin))
+			continue;
+		first->begun = true;
+		round[n++] = first;
+		for (size_t k = i + 1; k < group.ncalls; k++) {
+			struct group_call *next = &group.calls[k];
+
+			if (next->twin != first->twin)
+				continue;
+			if (!watch_joins(first, next))
+				break;
+			next->begun = true;
+			round[n++] = next;
+		}
 	}
+	return n;
+}
+
+/* Those for belay at once, and the others together: a thread may have several ranks of one
+ * communicator, whose calls NCCL must see in one group. */
+static ncclResult_t enqueue_round(const struct group_call **round, size_t n)
+{
+	ncclResult_t result = ncclSuccess, one;
+	size_t watched = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (round[i]->watched) {
+			round[watched++] = round[i];
+			continue;
+		}
+		one = calls_enqueue(round[i]);
+		result = result == ncclSuccess ? one : result;
+	}
+	one = watched ? watch_enqueue(round, watched, true) : ncclSuccess;
+	return result == ncclSuccess ? one : result;
+}
+
+/* In rounds: no twin's call waits on the host for one before it whose peers' calls stand behind it
+ * here. */
+static ncclResult_t enqueue_all(void)
+{
+	const struct group_call **round = calloc(group.ncalls, sizeof(const struct group_call *));
+	ncclResult_t result = round ? ncclSuccess : ncclSystemError;
+	size_t n;
+
+	while (round && (n = next_round(round)) != 0) {
+		ncclResult_t one = enqueue_round(round, n);
+
+		result = result == ncclSuccess ? one : result;
+	}
+	free(round);
 	return result;
 }
 

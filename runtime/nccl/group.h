@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a thread has begun between ncclGroupStart() and the outermost ncclGroupEnd(): communicators
- * that NCCL makes then, and allreduces for belay, which begin then too. These are enqueued behind
- * what NCCL makes of the group, in the order of their communicators' ids, that is, alike on all
- * ranks, whatever the order in which each has asked for them.
+ * that NCCL makes then, and calls for belay to carry out or to watch, which begin then too. These
+ * are enqueued behind what NCCL makes of the group, in the order of their communicators' ids, that
+ * is, alike on all ranks, whatever the order in which each has asked for them.
  */
 #ifndef BELAY_RUNTIME_NCCL_GROUP_H
 #define BELAY_RUNTIME_NCCL_GROUP_H
@@ -22,6 +22,12 @@ struct group_call {
 	enum belay_dtype dtype;
 	enum belay_op op;
 	cudaStream_t stream;
+	/* Of a call that stays NCCL's; `count` is the function's own parameter. */
+	bool watched;
+	ncclDataType_t nccl_dtype;
+	ncclRedOp_t nccl_op;
+	int root;
+	bool begun;   /* group.c's */
 	size_t place; /* in its group */
 };
 

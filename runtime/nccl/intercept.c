@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libbelay-nccl: the functions of NCCL that belay does something about. All others go to the real
- * one as they are (forward.c). Loaded before or in place of NCCL, by LD_PRELOAD or by a program
- * that is told which file to load; see docs/serving.md.
- *
- * The life of an allreduce:
- *
- *   ncclAllReduce()
- *     stands_between()        BELAY_DISABLE, or NCCL itself is calling: straight to the real one
- *     twin_get()              belay's communicator beside this one; none: the real one
- *     calls_translate()       a type or operation that belay has not: the real one
- *     group_add_call()        in a group: at its end
- *     calls_enqueue()         belay_allreduce() on the program's stream
+ * libbelay-nccl: the functions of NCCL that belay does something about, here those of communicators
+ * and groups; collectives.c has the calls. All others go to the real one as they are (forward.c).
+ * Loaded before or in place of NCCL, by LD_PRELOAD or by a program that is told which file to load;
+ * see docs/serving.md.
  *
  * Twins are made when NCCL's communicator is ready: by the call that made it, by the end of its
  * group, or, if it is not blocking, when the program asks whether it is (ncclCommGetAsyncError).
@@ -20,25 +12,22 @@
 
 #include <nccl.h>
 
-#include "runtime/nccl/calls.h"
 #include "runtime/nccl/group.h"
+#include "runtime/nccl/intercept.h"
 #include "runtime/nccl/last_error.h"
-#include "runtime/nccl/real_nccl.h"
 #include "runtime/nccl/twin.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* ---- the real one ---------------------------------------------------------------------------- */
 
 /* How deep this thread is in calls of the real NCCL. */
 static _Thread_local unsigned inside;
 
-static void enter(void)
+void intercept_enter(void)
 {
 	inside++;
 }
 
-static ncclResult_t leave(ncclResult_t result)
+ncclResult_t intercept_leave(ncclResult_t result)
 {
 	inside--;
 	if (result != ncclSuccess && result != ncclInProgress)
@@ -46,7 +35,7 @@ static ncclResult_t leave(ncclResult_t result)
 	return result;
 }
 
-static ncclResult_t lacks(const char *function)
+ncclResult_t intercept_lacks(const char *function)
 {
 	const char *why = real_nccl()->why;
 
@@ -55,22 +44,10 @@ static ncclResult_t lacks(const char *function)
 	return ncclSystemError;
 }
 
-/* The result of the real ncclX. */
-#define REAL(X, ...)                                                                               \
-	(real_nccl()->X ? (enter(), leave(real_nccl()->X(__VA_ARGS__))) : lacks("nccl" #X))
-
-/*
- * Functions of the real NCCL call each other by name, which leads here: ncclCommCount() asks
- * ncclCommGetAsyncError() first, for one. They are to get each other, also where belay has called
- * NCCL, on threads of its own.
- */
-static bool stands_between_caller(const void *caller)
+bool intercept_between(const void *caller)
 {
 	return !real_nccl_alone() && inside == 0 && real_nccl() && !real_nccl_holds(caller);
 }
-
-/* In a function that is exported. */
-#define stands_between() stands_between_caller(__builtin_return_address(0))
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
@@ -164,14 +141,22 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	return REAL(CommDestroy, comm);
 }
 
+/* NCCL's first: a thread of the program may hang in a call of it, with the twin in hand, and
+ * kernels of belay's may stand behind one that hangs. */
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+	struct twin *twin = NULL;
+	ncclResult_t result;
+
 	if (stands_between()) {
 		group_drop_calls(comm);
 		twin_abort(comm);
-		twin_end(comm);
+		twin = twin_take_out(comm);
+		twin_let_go(twin);
 	}
-	return REAL(CommAbort, comm);
+	result = REAL(CommAbort, comm);
+	twin_destroy(twin);
+	return result;
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
@@ -212,7 +197,7 @@ EXPORT const char *ncclGetLastError(ncclComm_t comm)
 		return ours;
 	if (!real_nccl()->GetLastError)
 		return real_nccl()->why;
-	enter();
+	intercept_enter();
 	text = real_nccl()->GetLastError(comm);
 	inside--;
 	return text;
@@ -257,36 +242,3 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
 	return result;
 }
 #endif
-
-/* ---- allreduce ------------------------------------------------------------------------------- */
-
-/* Belay's: enqueues it, or leaves it to the group's end. Takes over the hold of the twin. */
-static ncclResult_t belays(const struct group_call *call)
-{
-	ncclResult_t result;
-
-	if (group_is_open() && group_add_call(call))
-		return ncclSuccess;
-	result = group_is_open() ? ncclSystemError : calls_enqueue(call);
-	twin_put(call->twin);
-	return result;
-}
-
-EXPORT ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
-				  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-				  cudaStream_t stream)
-{
-	struct group_call call = {
-		.send = sendbuff, .recv = recvbuff, .count = count, .stream = stream};
-
-	if (stands_between())
-		call.twin = twin_get(comm);
-	if (!call.twin)
-		return REAL(AllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
-	/* Acquire: `belay` is there. */
-	if (atomic_load_explicit(&call.twin->state, memory_order_acquire) == TWIN_READY &&
-	    calls_translate(datatype, op, &call))
-		return belays(&call);
-	twin_put(call.twin);
-	return REAL(AllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
-}

@@ -10,10 +10,24 @@
 #include <nccl.h>
 #include <stdbool.h>
 
+/* Declared by newer headers only; the same in all that have them. */
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 3)
+ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+			  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+			int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+#endif
+
 /* The functions that libbelay-nccl does something about. Those that the header at hand does not
  * declare are forwarded like all others (forward.c). */
 #define REAL_NCCL_FUNCTIONS(F)                                                                     \
+	F(AllGather)                                                                               \
 	F(AllReduce)                                                                               \
+	F(AlltoAll)                                                                                \
+	F(Bcast)                                                                                   \
+	F(Broadcast)                                                                               \
 	F(CommAbort)                                                                               \
 	F(CommCount)                                                                               \
 	F(CommDestroy)                                                                             \
@@ -23,11 +37,15 @@
 	F(CommInitRank)                                                                            \
 	F(CommInitRankConfig)                                                                      \
 	F(CommUserRank)                                                                            \
+	F(Gather)                                                                                  \
 	F(GetErrorString)                                                                          \
 	F(GetLastError)                                                                            \
 	F(GetVersion)                                                                              \
 	F(GroupEnd)                                                                                \
 	F(GroupStart)                                                                              \
+	F(Reduce)                                                                                  \
+	F(ReduceScatter)                                                                           \
+	F(Scatter)                                                                                 \
 	REAL_NCCL_SINCE_18(F)                                                                      \
 	REAL_NCCL_SINCE_22(F)                                                                      \
 	REAL_NCCL_SINCE_23(F)                                                                      \

@@ -19,6 +19,8 @@
 /* Until whoever has a twin is waited for no longer, ms, where settings cannot be read. */
 #define DESTROY_MS 10000
 #define START_MS   120000
+/* For threads that ask NCCL about a communicator which is about to be aborted, ms. */
+#define LET_GO_MS 20
 
 /* For the verdict about an error that NCCL has told of: 20 ms. */
 #define ERROR_PAUSES   20
@@ -144,15 +146,12 @@ static uint64_t setting_ms(const char *name, uint64_t otherwise)
 	return otherwise;
 }
 
-/* Creation has a deadline of its own, and uses NCCL's communicator until then. */
-static struct timespec wait_until(bool creating)
+static struct timespec after_ms(uint64_t ms)
 {
-	uint64_t ms = creating ? setting_ms("BELAY_START_MS", START_MS)
-			       : setting_ms("BELAY_DESTROY_MS", DESTROY_MS);
 	struct timespec until;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &until); /* cannot fail on Linux */
-	until.tv_sec += (time_t)(ms / 1000) + creating;
+	until.tv_sec += (time_t)(ms / 1000);
 	until.tv_nsec += (long)(ms % 1000) * 1000000;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_sec++;
@@ -161,13 +160,9 @@ static struct timespec wait_until(bool creating)
 	return until;
 }
 
-/* Takes it out of the table and waits, by a deadline, until nobody else has it. NULL: it was not
- * there. */
-static struct twin *take_out(ncclComm_t comm)
+struct twin *twin_take_out(ncclComm_t comm)
 {
-	struct timespec until;
 	struct twin **at, *twin;
-	int error = 0;
 
 	pthread_mutex_lock(&table.lock);
 	at = find_locked(comm);
@@ -175,17 +170,50 @@ static struct twin *take_out(ncclComm_t comm)
 	if (twin) {
 		*at = twin->next;
 		twin->ended = true;
-		if (twin->holders > 1)
-			until = wait_until(state_of(twin) == TWIN_CREATING);
-		while (twin->holders > 1 && error == 0)
-			error = pthread_cond_timedwait(&table.put, &table.lock, &until);
 	}
 	pthread_mutex_unlock(&table.lock);
-	if (error)
+	return twin;
+}
+
+/* Creation has a deadline of its own, and uses NCCL's communicator until then. */
+static uint64_t creation_ms(void)
+{
+	return setting_ms("BELAY_START_MS", START_MS) + 1000;
+}
+
+/* Of one that has been taken out: until nobody else has it. False: it has been too long. */
+static bool wait_for_holders(struct twin *twin, uint64_t ms)
+{
+	struct timespec until = after_ms(ms);
+	int error = 0;
+
+	pthread_mutex_lock(&table.lock);
+	while (twin->holders > 1 && error == 0)
+		error = pthread_cond_timedwait(&table.put, &table.lock, &until);
+	pthread_mutex_unlock(&table.lock);
+	return error == 0;
+}
+
+void twin_let_go(struct twin *twin)
+{
+	if (twin)
+		(void)wait_for_holders(twin,
+				       state_of(twin) == TWIN_CREATING ? creation_ms() : LET_GO_MS);
+}
+
+void twin_destroy(struct twin *twin)
+{
+	uint64_t ms;
+
+	if (!twin)
+		return;
+	ms = state_of(twin) == TWIN_CREATING ? creation_ms()
+					     : setting_ms("BELAY_DESTROY_MS", DESTROY_MS);
+	if (!wait_for_holders(twin, ms))
 		say(BELAY_LOG_WARN,
 		    "a communicator is destroyed while another thread has a call of it open, in a "
 		    "group that it does not end");
-	return twin;
+	twin_put(twin);
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -209,6 +237,14 @@ static void tell_ready(const struct twin *twin, const struct belay_place *place)
 	    belay_path_name(health.path));
 }
 
+/* BELAY_WATCH, as creation has found it right and equal on all ranks. */
+static bool watches_all(void)
+{
+	const char *value = getenv("BELAY_WATCH");
+
+	return !value || strcmp(value, "allreduce") != 0;
+}
+
 /* READY to be. */
 static void take(struct twin *twin, struct belay_comm *belay)
 {
@@ -216,6 +252,7 @@ static void take(struct twin *twin, struct belay_comm *belay)
 
 	twin->belay = belay;
 	twin->watches = belay_comm_place(belay, &place) == 0 && place.hosts > 1;
+	twin->watches_all = watches_all();
 	tell_ready(twin, &place);
 }
 
@@ -390,8 +427,5 @@ void twin_abort(ncclComm_t comm)
 
 void twin_end(ncclComm_t comm)
 {
-	struct twin *twin = take_out(comm);
-
-	if (twin)
-		twin_put(twin);
+	twin_destroy(twin_take_out(comm));
 }

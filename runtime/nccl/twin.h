@@ -36,6 +36,7 @@ struct twin {
 	int nranks;
 	bool watches;	      /* ranks are of several hosts, and `belay` of this one's: NCCL carries
 				 every call out; constant while READY */
+	bool watches_all;     /* BELAY_WATCH; likewise */
 	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
 	/* twin.c's. */
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last
@@ -75,5 +76,11 @@ void twin_abort(ncclComm_t comm);
  * twin. Blocks up to BELAY_DESTROY_MS twice, or BELAY_START_MS if it is still being made. A thread
  * that has a call in a group which it does not end is left with the twin after the first. */
 void twin_end(ncclComm_t comm);
+/* The same in parts. From the first on no call finds it (NULL: there was none). The second waits
+ * until it is not being made any more, and a moment for threads that ask NCCL about it; one that
+ * hangs in NCCL goes on when NCCL's communicator has been aborted. The third waits and destroys. */
+struct twin *twin_take_out(ncclComm_t comm);
+void twin_let_go(struct twin *twin);
+void twin_destroy(struct twin *twin);
 
 #endif /* BELAY_RUNTIME_NCCL_TWIN_H */

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives that stay NCCL's under libbelay-nccl: right results, a record of each as what it is,
+ * by itself, captured and in groups; ranks that do not make the same one; and one that never ends.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <limits.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/nccl/belay_nccl.h"
+#include "tests/group/nccl_client.h"
+#include "tests/support/cpu_gpu.h"
+#include "tests/support/log_contents.h"
+
+/* What each leaves in recv[0..NRANKS-1] when rank r's send[i] is 10 * r + i. */
+struct kind {
+	enum belay_op op;
+	float wanted[NRANKS][NRANKS]; /* by rank */
+	bool only_root;		      /* rank 1 */
+};
+
+#define ROOT 1
+
+static const struct kind kinds[] = {
+	{BELAY_ALL_GATHER, {{0, 10}, {0, 10}}, false},
+	{BELAY_REDUCE_SCATTER, {{10, -1}, {12, -1}}, false},
+	{BELAY_BROADCAST, {{10, 11}, {10, 11}}, false},
+	{BELAY_REDUCE, {{-1, -1}, {10, 12}}, true},
+	{BELAY_ALL_TO_ALL, {{0, 10}, {1, 11}}, false},
+	{BELAY_GATHER, {{-1, -1}, {0, 10}}, true},
+	{BELAY_SCATTER, {{10, -1}, {11, -1}}, false},
+	{BELAY_AVG, {{5, 6}, {5, 6}}, false},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* One element a rank, or two where it is not cut into parts. */
+static ncclResult_t make_kind(struct client *c, enum belay_op op)
+{
+	float *in = c->send, *out = c->recv;
+	ncclDataType_t type = ncclFloat32;
+
+	switch (op) {
+	case BELAY_ALL_GATHER:
+		return ncclAllGather(in, out, 1, type, c->comm, c->stream);
+	case BELAY_REDUCE_SCATTER:
+		return ncclReduceScatter(in, out, 1, type, ncclSum, c->comm, c->stream);
+	case BELAY_BROADCAST:
+		return ncclBroadcast(in, out, 2, type, ROOT, c->comm, c->stream);
+	case BELAY_REDUCE:
+		return ncclReduce(in, out, 2, type, ncclSum, ROOT, c->comm, c->stream);
+	case BELAY_ALL_TO_ALL:
+		return ncclAlltoAll(in, out, 1, type, c->comm, c->stream);
+	case BELAY_GATHER:
+		return ncclGather(in, out, 1, type, ROOT, c->comm, c->stream);
+	case BELAY_SCATTER:
+		return ncclScatter(in, out, 1, type, ROOT, c->comm, c->stream);
+	default:
+		return ncclAllReduce(in, out, 2, type, ncclAvg, c->comm, c->stream);
+	}
+}
+
+static void clear(struct client *client)
+{
+	for (int i = 0; i < COUNT; i++) {
+		client->send[i] = (float)(10 * client->seat->rank + i);
+		client->recv[i] = -1;
+	}
+}
+
+static bool is_kind(const struct client *client, const struct kind *kind)
+{
+	return memcmp(client->recv, kind->wanted[client->seat->rank], sizeof(kind->wanted[0])) == 0;
+}
+
+static void capture_kind(struct client *client, const struct kind *kind)
+{
+	struct cpu_gpu_graph *graph = NULL;
+	struct rank_seat *seat = client->seat;
+
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(client->stream, CPU_GPU_GLOBAL), 0);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(client, kind->op), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(client->stream, &graph), 0);
+	for (int i = 0; i < 2; i++) {
+		clear(client);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, client->stream), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client->stream), 0);
+		RANK_EXPECT(seat, is_kind(client, kind));
+	}
+	cpu_gpu_graph_free(graph);
+}
+
+/* Two of each are replayed. */
+static void make_all_kinds(struct rank_seat *seat)
+{
+	struct client client;
+
+	setenv("BELAY_LOG_DIR", seat->plan, 1);
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	for (size_t k = 0; k < KINDS; k++) {
+		clear(&client);
+		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, kinds[k].op), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, is_kind(&client, &kinds[k]));
+		capture_kind(&client, &kinds[k]);
+	}
+	/* By the other name, in place. */
+	clear(&client);
+	RANK_EXPECT_STATUS(
+		seat, (int)ncclBcast(client.send, 2, ncclFloat32, ROOT, client.comm, client.stream),
+		0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	RANK_EXPECT(seat, client.send[1] == 11);
+	RANK_EXPECT(seat, client_belays_calls(client.comm, 3 * KINDS + 1) == 3 * KINDS + 1);
+	snprintf(seat->report->text, sizeof(seat->report->text), "%s",
+		 belay_comm_id(belay_nccl_comm(0)));
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+static void expect_record(const struct call_record *record, uint64_t seq)
+{
+	const struct kind *kind = seq > 3 * KINDS ? &kinds[2] : &kinds[(seq - 1) / 3];
+	bool replayed = seq <= 3 * KINDS && (seq - 1) % 3 != 0;
+
+	ck_assert_uint_eq(record->seq, seq);
+	ck_assert_int_eq(record->op, kind->op);
+	ck_assert_int_eq(record->dtype, BELAY_F32);
+	ck_assert_uint_eq(record->count, 2);
+	ck_assert_int_eq(record->path, BELAY_PATH_NCCL);
+	ck_assert_int_eq(record->status, 0);
+	ck_assert_int_eq(record->flags & ~CALL_LATE, replayed ? CALL_GRAPH : 0);
+}
+
+START_TEST(each_collective_is_recorded_as_what_it_is_eager_and_replayed)
+{
+	struct log_contents log = {0};
+	struct rank_group group;
+	char folder[PATH_MAX];
+
+	make_folder(folder, sizeof(folder));
+	client_run(make_all_kinds, folder, &group);
+	for (uint32_t r = 0; r < NRANKS; r++) {
+		memset(&log, 0, sizeof(log));
+		ck_assert_int_eq(log_contents_read_rank(&log, folder, group.report[r].text, r), 1);
+		ck_assert_uint_eq(log.calls_count, 3 * KINDS + 1);
+		for (size_t i = 0; i < log.calls_count; i++)
+			expect_record(log_contents_call(&log, i), i + 1);
+		log_contents_free(&log);
+	}
+	remove_folder(folder);
+}
+END_TEST
+
+static void watch_allreduces_only(struct rank_seat *seat)
+{
+	struct client client;
+
+	setenv("BELAY_WATCH", "allreduce", 1);
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	for (size_t k = 0; k < KINDS; k++) {
+		clear(&client);
+		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, kinds[k].op), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, is_kind(&client, &kinds[k]));
+	}
+	client_whole_call(&client, client.comm, client.stream);
+	/* The average and the sum. */
+	RANK_EXPECT(seat, client_belays_calls(client.comm, 2) == 2);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(other_collectives_are_left_alone_where_only_allreduces_are_to_be_watched)
+{
+	struct rank_group group;
+
+	client_run(watch_allreduces_only, NULL, &group);
+}
+END_TEST
+
+/* An unsigned maximum is no operation of belay's. */
+static void find_a_maximum(struct rank_seat *seat)
+{
+	struct client client;
+	uint32_t *in, *out;
+
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	in = (uint32_t *)(void *)client.send;
+	out = (uint32_t *)(void *)client.recv;
+	in[0] = seat->rank ? 0xc0000000u : 7;
+	RANK_EXPECT_STATUS(
+		seat,
+		(int)ncclAllReduce(in, out, 1, ncclUint32, ncclMax, client.comm, client.stream), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	RANK_EXPECT(seat, out[0] == 0xc0000000u);
+	RANK_EXPECT(seat, client_belays_calls(client.comm, 1) == 1);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(allreduces_that_belay_has_not_are_nccls_and_watched)
+{
+	struct rank_group group;
+
+	client_run(find_a_maximum, NULL, &group);
+}
+END_TEST
+
+static void gather_in_groups(struct rank_seat *seat)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	const bool *blocking = seat->plan;
+	ncclResult_t error = ncclInProgress;
+	struct client client;
+	ncclUniqueId id;
+
+	setenv("BELAY_LOG_DIR", getenv("TEST_FOLDER"), 1);
+	client_open(&client, seat);
+	config.blocking = *blocking;
+	id = client_share_id(&client);
+	(void)ncclCommInitRankConfig(&client.comm, NRANKS, id, seat->rank, &config);
+	for (int i = 0; i < 10000 && error == ncclInProgress; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
+	}
+	clear(&client);
+	/* Two go as one, between allreduces of belay's, and one of another type alone. */
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclAllReduce(client.send, client.recv + 100, 5, ncclFloat32,
+					      ncclSum, client.comm, client.stream),
+			   0);
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclAllGather(client.send, client.recv, 1, ncclFloat32, client.comm,
+					      client.stream),
+			   0);
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclBroadcast(client.send, client.recv + 200, 3, ncclFloat64, ROOT,
+					      client.comm, client.stream),
+			   0);
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclAllReduce(client.send, client.recv + 300, 5, ncclFloat32,
+					      ncclSum, client.comm, client.stream),
+			   0);
+	RANK_EXPECT_STATUS(seat,
+			   (int)ncclReduce(client.send, client.recv + 400, 5, ncclFloat32, ncclSum,
+					   ROOT, client.comm, client.stream),
+			   0);
+	RANK_EXPECT(seat, client.recv[0] == -1);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	RANK_EXPECT(seat, client.recv[0] == 0 && client.recv[1] == 10);
+	RANK_EXPECT(seat, client.recv[101] == 12 && client.recv[301] == 12);
+	RANK_EXPECT(seat, client.recv[201] == 11 && client.recv[205] == 15);
+	RANK_EXPECT(seat, seat->rank != ROOT || client.recv[401] == 12);
+	RANK_EXPECT(seat, client_belays_calls(client.comm, 4) == 4);
+	snprintf(seat->report->text, sizeof(seat->report->text), "%s",
+		 belay_comm_id(belay_nccl_comm(0)));
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(calls_of_a_group_that_follow_one_another_go_as_one)
+{
+	const bool blocking = _i == 0;
+	struct log_contents log = {0};
+	const struct call_record *record;
+	struct rank_group group;
+	char folder[PATH_MAX];
+
+	make_folder(folder, sizeof(folder));
+	setenv("TEST_FOLDER", folder, 1);
+	client_run(gather_in_groups, &blocking, &group);
+	ck_assert_int_eq(log_contents_read_rank(&log, folder, group.report[0].text, 0), 1);
+	ck_assert_uint_eq(log.calls_count, 4);
+	record = log_contents_call(&log, 1);
+	ck_assert_int_eq(record->op, BELAY_ALL_GATHER);
+	ck_assert_int_eq(record->flags & CALL_FUSED, CALL_FUSED);
+	ck_assert_int_eq(record->dtype, BELAY_U8);
+	ck_assert_uint_eq(record->count, NRANKS * sizeof(float) + 3 * sizeof(double));
+	record = log_contents_call(&log, 3);
+	ck_assert_int_eq(record->op, BELAY_REDUCE);
+	ck_assert_int_eq(record->flags & CALL_FUSED, 0);
+	ck_assert_uint_eq(record->count, 5);
+	log_contents_free(&log);
+	remove_folder(folder);
+}
+END_TEST
+
+/* Both communicators in one group, each rank in an order of its own. */
+static void gather_on_two(struct rank_seat *seat)
+{
+	struct client client;
+	ncclComm_t comms[2];
+
+	client_open(&client, seat);
+	comms[0] = client_join(&client);
+	comms[1] = client_join(&client);
+	for (int i = 0; i < 5; i++) {
+		clear(&client);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+		for (int k = 0; k < 4; k++) {
+			int which = (k + seat->rank) % 2;
+
+			RANK_EXPECT_STATUS(
+				seat,
+				(int)ncclAllGather(client.send, client.recv + 100 * which, 1,
+						   ncclFloat32, comms[which], client.stream),
+				0);
+		}
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, client.recv[1] == 10 && client.recv[101] == 10);
+	}
+	for (int k = 0; k < 2; k++) {
+		RANK_EXPECT(seat, client_belays_calls(comms[k], 5) == 5);
+		RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(comms[k]), 0);
+	}
+	client_close(&client);
+}
+
+START_TEST(watched_calls_of_two_communicators_in_one_group_are_in_one_order_on_all_ranks)
+{
+	struct rank_group group;
+
+	client_run(gather_on_two, NULL, &group);
+}
+END_TEST
+
+static void call_otherwise(struct rank_seat *seat)
+{
+	ncclResult_t error = ncclSuccess;
+	struct client client;
+
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	clear(&client);
+	RANK_EXPECT_STATUS(
+		seat, (int)make_kind(&client, seat->rank ? BELAY_ALL_GATHER : BELAY_REDUCE), 0);
+	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
+	}
+	RANK_EXPECT_STATUS(seat, (int)error, (int)ncclRemoteError);
+	snprintf(seat->report->text, sizeof(seat->report->text), "%s", ncclGetLastError(NULL));
+	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(ranks_that_make_different_collectives_are_told_which)
+{
+	struct rank_group group;
+
+	client_run(call_otherwise, NULL, &group);
+	for (int r = 0; r < NRANKS; r++) {
+		ck_assert_msg(strstr(group.report[r].text, "allgather") != NULL, "%s",
+			      group.report[r].text);
+		ck_assert_msg(strstr(group.report[r].text, "reduce") != NULL, "%s",
+			      group.report[r].text);
+	}
+}
+END_TEST
+
+/* Rank 0's NCCL never returns from the call: another thread asks, and aborts. */
+static void *make_call_that_hangs(void *client)
+{
+	(void)make_kind(client, BELAY_ALL_GATHER);
+	return NULL;
+}
+
+static void hang_in_nccl(struct rank_seat *seat)
+{
+	ncclResult_t error = ncclSuccess;
+	struct client client;
+	pthread_t thread;
+
+	setenv("BELAY_GIVE_UP_MS", "500", 1);
+	setenv("BELAY_WARMUP_GIVE_UP_MS", "500", 1);
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	clear(&client);
+	if (seat->rank == 0)
+		setenv("STUB_NCCL", "hang=AllGather", 1);
+	RANK_EXPECT_STATUS(seat, pthread_create(&thread, NULL, make_call_that_hangs, &client), 0);
+	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
+	}
+	RANK_EXPECT_STATUS(seat, (int)error, (int)ncclRemoteError);
+	snprintf(seat->report->text, sizeof(seat->report->text), "%s", ncclGetLastError(NULL));
+	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	RANK_EXPECT_STATUS(seat, pthread_join(thread, NULL), 0);
+	client_close(&client);
+}
+
+START_TEST(a_collective_that_hangs_in_nccl_is_a_verdict_and_can_be_aborted)
+{
+	struct rank_group group;
+
+	client_run(hang_in_nccl, NULL, &group);
+	for (int r = 0; r < NRANKS; r++)
+		ck_assert_msg(strstr(group.report[r].text,
+				     "ncclAllGather did not end within the hard deadline") != NULL,
+			      "%s", group.report[r].text);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *suite = suite_create("nccl_collectives");
+	TCase *tests = tcase_create("nccl_collectives");
+
+	tcase_set_timeout(tests, 40);
+	tcase_add_test(tests, each_collective_is_recorded_as_what_it_is_eager_and_replayed);
+	tcase_add_test(tests,
+		       other_collectives_are_left_alone_where_only_allreduces_are_to_be_watched);
+	tcase_add_test(tests, allreduces_that_belay_has_not_are_nccls_and_watched);
+	tcase_add_loop_test(tests, calls_of_a_group_that_follow_one_another_go_as_one, 0, 2);
+	tcase_add_test(
+		tests,
+		watched_calls_of_two_communicators_in_one_group_are_in_one_order_on_all_ranks);
+	tcase_add_test(tests, ranks_that_make_different_collectives_are_told_which);
+	tcase_add_test(tests, a_collective_that_hangs_in_nccl_is_a_verdict_and_can_be_aborted);
+	suite_add_tcase(suite, tests);
+	return suite;
+}
+
+#include "tests/unit/check_main.h"
