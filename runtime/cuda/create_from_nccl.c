@@ -44,7 +44,8 @@ struct greeting {
 	uint64_t network; /* namespace in which ranks can meet */
 	uint64_t host[2]; /* hash of BELAY_HOST_ID or of the boot's id */
 	uint32_t hosts;	  /* enum belay_hosts */
-	uint32_t reserved[5];
+	uint32_t reserved[3];
+	uint64_t settings;	   /* hash of those that must agree */
 	struct belay_unique_id id; /* that of the lowest rank of each host is used */
 };
 static_assert(sizeof(struct greeting) == 192, "as in every version");
@@ -92,6 +93,7 @@ static void greet(struct arrival *a, int status)
 {
 	struct greeting *own = &a->own;
 	struct stat network;
+	char agree[2048];
 
 	memset(own, 0, sizeof(*own));
 	own->magic = GREETING;
@@ -100,6 +102,10 @@ static void greet(struct arrival *a, int status)
 		own->network = network.st_ino;
 	name_host(a->settings.text[SETTING_host_id], own->host);
 	own->hosts = a->config.hosts;
+	if (status == 0)
+		status = settings_agree_text(&a->settings, agree, sizeof(agree));
+	if (status == 0)
+		own->settings = handshake_hash(agree, strlen(agree), 0);
 	if (status == 0)
 		status = belay_unique_id_create(&own->id);
 	own->status = status;
@@ -208,6 +214,28 @@ static int find_host(struct arrival *a)
 	return status;
 }
 
+/* The hosts' settings must agree too, or their calls would not be numbered and end alike. Where
+ * ranks of one host differ that host's meeting will name both values, and the second gather ends it
+ * for all. */
+static int check_settings(const struct arrival *a)
+{
+	int other = -1;
+
+	for (int r = 1; r < nccl_gather_nranks(a->gather); r++) {
+		int first = first_of_host(a, r);
+
+		if (greeting_of(a, r)->settings != greeting_of(a, first)->settings)
+			return 0;
+		if (other < 0 && greeting_of(a, first)->settings != greeting_of(a, 0)->settings)
+			other = first;
+	}
+	if (other < 0)
+		return 0;
+	cause_add(a->causes, NULL, 0, nccl_gather_rank(a->gather), 0,
+		  "ranks 0 and %d, on different hosts, differ in settings that must agree", other);
+	return BELAY_E_REFUSED;
+}
+
 /* The same on all hosts, and nothing of the secret in it. */
 static int name_world(struct arrival *a)
 {
@@ -239,6 +267,8 @@ static int find_place(struct arrival *a)
 
 	if (other >= 0 && a->own.hosts == BELAY_HOSTS_OWN) {
 		status = find_host(a);
+		if (status == 0)
+			status = check_settings(a);
 		return status ? status : name_world(a);
 	}
 	if (other >= 0) {

@@ -19,10 +19,11 @@
 #include "runtime/nccl/belay_nccl.h"
 #include "runtime/nccl/twin.h"
 #include "tests/support/cpu_gpu.h"
+#include "tests/support/log_contents.h"
 #include "tests/support/rank_calls.h"
 
 #define COUNT 9000
-#define ALL   4 /* ranks in the larger tests */
+#define CALLS 6
 
 /* How the ranks are dealt out: the host of each. */
 struct hosts {
@@ -34,8 +35,14 @@ struct hosts {
 static const struct hosts two_and_two = {"2+2", 4, "aabb"};
 static const struct hosts layouts[] = {
 	{"1+1", 2, "ab"},	    {"2+2", 4, "aabb"},	  {"3+1", 4, "aaab"},
-	{"2+2 in turn", 4, "abab"}, {"1+1+2", 4, "abcc"},
+	{"2+2 in turn", 4, "abab"}, {"1+1+2", 4, "abcc"}, {"4", 4, "aaaa"},
 };
+#define LAYOUTS ((int)(sizeof(layouts) / sizeof(layouts[0])))
+
+static bool is_one_host(const struct hosts *hosts)
+{
+	return strspn(hosts->of, (char[]){hosts->of[0], '\0'}) == strlen(hosts->of);
+}
 
 struct client {
 	struct rank_seat *seat;
@@ -165,10 +172,11 @@ static void find_place(struct rank_seat *seat)
 		RANK_EXPECT_STATUS(seat, belay_comm_rank_health(comm, rank, &health), 0);
 		RANK_EXPECT(seat, health.world_rank == seat->rank);
 		/* It reduces nothing, by accident or not. */
-		RANK_EXPECT_STATUS(seat,
-				   belay_allreduce(client.send, client.recv, 1, BELAY_F32,
-						   BELAY_SUM, comm, client.stream),
-				   BELAY_E_UNSUPPORTED);
+		if (!is_one_host(hosts))
+			RANK_EXPECT_STATUS(seat,
+					   belay_allreduce(client.send, client.recv, 1, BELAY_F32,
+							   BELAY_SUM, comm, client.stream),
+					   BELAY_E_UNSUPPORTED);
 		snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_comm_id(comm));
 	}
 	leave(&client);
@@ -180,7 +188,7 @@ START_TEST(the_ranks_of_each_host_make_one_communicator_that_only_watches)
 	struct rank_group group;
 
 	run(find_place, hosts, hosts, &group);
-	/* The ids of all hosts begin alike, and those of two hosts differ. */
+	/* The ids of all hosts begin alike, and those of two hosts differ at the end. */
 	for (int r = 1; r < hosts->nranks; r++) {
 		const char *first = group.report[0].text, *other = group.report[r].text;
 
@@ -192,12 +200,23 @@ START_TEST(the_ranks_of_each_host_make_one_communicator_that_only_watches)
 }
 END_TEST
 
+/* Each rank's BELAY_LATE_MS, and what the ranks of each host are told then. */
+static const struct {
+	const char *late_ms[4];
+	const char *text[2];
+} disagreements[] = {
+	{{"11", "11", "11", "17"}, {"rank 2 cannot join", "BELAY_LATE_MS: 11 against 17"}},
+	{{"11", "11", "17", "17"},
+	 {"ranks 0 and 2, on different hosts, differ in settings",
+	  "ranks 0 and 2, on different hosts, differ in settings"}},
+};
+
 static void be_refused(struct rank_seat *seat)
 {
+	const char *const *late_ms = seat->plan;
 	struct client client;
 
-	/* The two ranks of the second host do not agree with each other. */
-	setenv("BELAY_LATE_MS", seat->rank == 3 ? "17" : "11", 1);
+	setenv("BELAY_LATE_MS", late_ms[seat->rank], 1);
 	open_client(&client, seat, &two_and_two);
 	RANK_EXPECT(seat, belay_nccl_comm(0) == NULL);
 	snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
@@ -208,13 +227,10 @@ START_TEST(where_one_host_cannot_all_hosts_leave_it_to_nccl)
 {
 	struct rank_group group;
 
-	run(be_refused, &two_and_two, NULL, &group);
-	for (int r = 0; r < 4; r++) {
-		const char *wanted = r < 2 ? "rank 2 cannot join" : "BELAY_LATE_MS";
-
-		ck_assert_msg(strstr(group.report[r].text, wanted) != NULL, "rank %d: %s", r,
-			      group.report[r].text);
-	}
+	run(be_refused, &two_and_two, disagreements[_i].late_ms, &group);
+	for (int r = 0; r < 4; r++)
+		ck_assert_msg(strstr(group.report[r].text, disagreements[_i].text[r / 2]) != NULL,
+			      "rank %d: %s", r, group.report[r].text);
 }
 END_TEST
 
@@ -257,6 +273,303 @@ START_TEST(several_hosts_are_an_error_unless_all_ranks_ask_for_them)
 }
 END_TEST
 
+/* Rank 1 is a program of another version, or no belay at all: it makes the gather by itself. */
+static void greet_a_stranger(struct rank_seat *seat)
+{
+	struct belay_comm *comm = NULL;
+	struct client client;
+
+	setenv("BELAY_DISABLE", "1", 1);
+	open_client(&client, seat, &layouts[0]);
+	if (seat->rank == 0) {
+		RANK_EXPECT_STATUS(seat, belay_comm_create_from_nccl(&comm, client.comm, NULL),
+				   BELAY_E_REFUSED);
+		snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
+	} else {
+		memset(client.send, 0, 192);
+		memcpy(client.send, seat->plan, 8);
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclAllGather(client.send, client.recv, 192, ncclUint8,
+						      client.comm, client.stream),
+				   0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	}
+	leave(&client);
+}
+
+static const struct {
+	char magic[9];
+	const char *text;
+} strangers[] = {
+	{"belaync1", "rank 1 has another version of belay"},
+	{"somebody", "rank 1 took part with something else than this function"},
+};
+
+START_TEST(a_rank_of_another_version_is_told_apart)
+{
+	struct rank_group group;
+
+	run(greet_a_stranger, &layouts[0], strangers[_i].magic, &group);
+	ck_assert_msg(strstr(group.report[0].text, strangers[_i].text) != NULL, "%s",
+		      group.report[0].text);
+}
+END_TEST
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void fill(struct client *client)
+{
+	client->made++;
+	for (size_t i = 0; i < COUNT; i++) {
+		client->send[i] =
+			(float)((unsigned)client->seat->rank * 100 + client->made + i % 13);
+		client->recv[i] = -1;
+	}
+}
+
+static bool is_sum(const struct client *client)
+{
+	unsigned n = (unsigned)client->seat->nranks;
+
+	for (size_t i = 0; i < COUNT; i++)
+		if (client->recv[i] !=
+		    (float)(100 * (n * (n - 1) / 2) + n * client->made + n * (unsigned)(i % 13)))
+			return false;
+	return true;
+}
+
+static ncclResult_t begin_call(struct client *client)
+{
+	fill(client);
+	return ncclAllReduce(client->send, client->recv, COUNT, ncclFloat32, ncclSum, client->comm,
+			     client->stream);
+}
+
+static void whole_call(struct client *client)
+{
+	RANK_EXPECT_STATUS(client->seat, (int)begin_call(client), 0);
+	RANK_EXPECT_STATUS(client->seat, cpu_gpu_stream_sync(client->stream), 0);
+	RANK_EXPECT(client->seat, is_sum(client));
+}
+
+struct recording {
+	const struct hosts *hosts;
+	const char *folder;
+};
+
+/* The first by one, the others in a graph that is replayed. */
+static void make_calls(struct rank_seat *seat)
+{
+	const struct recording *recording = seat->plan;
+	struct cpu_gpu_graph *graph = NULL;
+	struct client client;
+
+	setenv("BELAY_LOG_DIR", recording->folder, 1);
+	open_client(&client, seat, recording->hosts);
+	snprintf(seat->report->text, sizeof(seat->report->text), "%s",
+		 belay_comm_id(belay_nccl_comm(0)));
+	whole_call(&client);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(client.stream, CPU_GPU_GLOBAL), 0);
+	RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(client.stream, &graph), 0);
+	for (int i = 1; i < CALLS; i++) {
+		RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, client.stream), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, is_sum(&client));
+	}
+	cpu_gpu_graph_free(graph);
+	leave(&client);
+}
+
+static void expect_calls(const struct log_contents *log, bool watched)
+{
+	ck_assert_uint_eq(log->calls_count, CALLS);
+	for (size_t i = 0; i < log->calls_count; i++) {
+		const struct call_record *call = log_contents_call(log, i);
+
+		ck_assert_uint_eq(call->seq, i + 1);
+		ck_assert_uint_eq(call->count, COUNT);
+		ck_assert_int_eq(call->op, BELAY_SUM);
+		ck_assert_int_eq(call->status, 0);
+		ck_assert_int_eq(call->path == BELAY_PATH_NCCL, watched);
+	}
+}
+
+/* Its file is numbered as its host numbers it, and says who it is among all. */
+static void expect_log(const struct hosts *hosts, int r, const char *folder, const char *id)
+{
+	struct belay_place place;
+	const struct event_record *creation;
+	struct log_contents log;
+	char wanted[40];
+	int rank, nranks;
+
+	memset(&log, 0, sizeof(log));
+	expected_place(hosts, r, &place, &rank, &nranks);
+	ck_assert_int_eq(log_contents_read_rank(&log, folder, id, (uint32_t)rank), 1);
+	ck_assert_int_eq((int)log.info.nranks, nranks);
+	expect_calls(&log, !is_one_host(hosts));
+	creation = log.events;
+	while (creation < log.events + log.events_count && creation->kind != EVENT_COMM_CREATE)
+		creation++;
+	ck_assert_ptr_ne(creation, log.events + log.events_count);
+	ck_assert_int_eq(creation->peer, is_one_host(hosts) ? -1 : r);
+	snprintf(wanted, sizeof(wanted), " of %d, host %d of %d", place.nranks, place.host,
+		 place.hosts);
+	ck_assert_msg(is_one_host(hosts) == !strstr(creation->text, wanted), "%s", creation->text);
+	log_contents_free(&log);
+}
+
+START_TEST(every_call_is_recorded_on_every_host_and_the_values_are_nccls)
+{
+	struct recording recording = {.hosts = &layouts[_i]};
+	struct rank_group group;
+	char folder[512];
+
+	make_folder(folder, sizeof(folder));
+	recording.folder = folder;
+	run(make_calls, recording.hosts, &recording, &group);
+	for (int r = 0; r < recording.hosts->nranks; r++)
+		expect_log(recording.hosts, r, folder, group.report[r].text);
+	remove_folder(folder);
+}
+END_TEST
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* The last rank comes when its host has named it. */
+static void come_late(struct rank_seat *seat)
+{
+	struct belay_statistics statistics = {.size = sizeof(statistics)};
+	struct client client;
+
+	open_client(&client, seat, &two_and_two);
+	whole_call(&client);
+	if (seat->rank == 3)
+		RANK_EXPECT(seat, rank_await(seat, 8, 1));
+	RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
+	for (int i = 0; seat->rank == 2 && i < 5000 && !statistics.late_by_rank[1]; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(seat, belay_comm_statistics(belay_nccl_comm(0), &statistics), 0);
+	}
+	if (seat->rank == 2)
+		rank_announce(seat, 8);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	RANK_EXPECT(seat, is_sum(&client));
+	RANK_EXPECT_STATUS(seat, belay_comm_statistics(belay_nccl_comm(0), &statistics), 0);
+	RANK_EXPECT(seat, statistics.late_by_rank[1] == (seat->rank == 2));
+	leave(&client);
+}
+
+START_TEST(a_late_rank_is_named_on_its_own_host)
+{
+	struct rank_group group;
+
+	run(come_late, &two_and_two, NULL, &group);
+}
+END_TEST
+
+static void note_verdict(struct rank_seat *seat)
+{
+	struct belay_verdict *verdict = &seat->report->verdict;
+
+	*verdict = (struct belay_verdict){.size = sizeof(*verdict)};
+	for (int i = 0; i < 10000 && belay_comm_verdict(belay_nccl_comm(0), verdict); i++)
+		usleep(1000);
+	RANK_EXPECT(seat, verdict->cause != BELAY_CAUSE_NONE);
+}
+
+/* As PyTorch does: asks NCCL, and aborts the communicator when told. */
+static void poll_and_abort(struct client *client)
+{
+	ncclResult_t error = ncclSuccess;
+
+	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(client->comm, &error),
+				   0);
+	}
+	RANK_EXPECT_STATUS(client->seat, (int)error, (int)ncclRemoteError);
+	snprintf(client->seat->report->text, sizeof(client->seat->report->text), "%s",
+		 ncclGetLastError(client->comm));
+	note_verdict(client->seat);
+	RANK_EXPECT_STATUS(client->seat, (int)ncclCommAbort(client->comm), 0);
+}
+
+static void lose_a_rank(struct rank_seat *seat)
+{
+	struct client client;
+	ncclResult_t result;
+
+	open_client(&client, seat, &two_and_two);
+	whole_call(&client);
+	if (seat->rank == 3)
+		(void)raise(SIGKILL);
+	result = begin_call(&client);
+	/* Its host may know already. */
+	RANK_EXPECT(seat, result == ncclSuccess || (seat->rank == 2 && result == ncclRemoteError));
+	poll_and_abort(&client);
+	close_client(&client);
+}
+
+START_TEST(a_killed_rank_is_a_verdict_on_its_host_at_once_and_on_others_when_nccl_tells)
+{
+	struct rank_group group;
+
+	run(lose_a_rank, &two_and_two, NULL, &group);
+	for (int r = 0; r < 3; r++) {
+		const struct belay_verdict *verdict = &group.report[r].verdict;
+		bool own = r == 2;
+
+		ck_assert_int_eq(verdict->cause,
+				 own ? BELAY_CAUSE_PEER_LOST : BELAY_CAUSE_NCCL_FAILED);
+		ck_assert_uint_eq(verdict->seq, 2);
+		ck_assert_msg(strstr(verdict->text, own ? "rank 3 (1 of this host) (pid "
+							: "ncclRemoteError (6) while "
+							  "ncclAllReduce ran"),
+			      "rank %d: %s", r, verdict->text);
+		/* The program is told the same. */
+		ck_assert_msg(strstr(group.report[r].text, verdict->text) != NULL, "rank %d: %s", r,
+			      group.report[r].text);
+	}
+}
+END_TEST
+
+/* The rank on the other host never makes the call, and NCCL says nothing of it. */
+static void hang_elsewhere(struct rank_seat *seat)
+{
+	struct client client;
+
+	setenv("BELAY_GIVE_UP_MS", "500", 1);
+	setenv("BELAY_WARMUP_GIVE_UP_MS", "500", 1);
+	open_client(&client, seat, &layouts[0]);
+	whole_call(&client);
+	if (seat->rank == 0) {
+		RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
+		note_verdict(seat);
+		RANK_EXPECT(seat, begin_call(&client) == ncclRemoteError);
+		rank_announce(seat, 8);
+	}
+	RANK_EXPECT(seat, rank_await(seat, 8, 1));
+	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
+	close_client(&client);
+}
+
+START_TEST(a_rank_of_another_host_that_hangs_is_a_verdict_at_the_hard_deadline)
+{
+	const struct belay_verdict *verdict;
+	struct rank_group group;
+
+	run(hang_elsewhere, &layouts[0], NULL, &group);
+	verdict = &group.report[0].verdict;
+	ck_assert_int_eq(verdict->cause, BELAY_CAUSE_NCCL_FAILED);
+	ck_assert_uint_eq(verdict->seq, 2);
+	ck_assert_msg(strstr(verdict->text, "ncclAllReduce did not end within the hard deadline of "
+					    "500 ms [rank 0 (0 of this host)") != NULL,
+		      "%s", verdict->text);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *suite = suite_create("several_hosts");
@@ -264,10 +577,18 @@ static Suite *suite(void)
 
 	tcase_set_timeout(tests, 40);
 	tcase_add_loop_test(tests, the_ranks_of_each_host_make_one_communicator_that_only_watches,
-			    0, (int)(sizeof(layouts) / sizeof(layouts[0])));
-	tcase_add_test(tests, where_one_host_cannot_all_hosts_leave_it_to_nccl);
+			    0, LAYOUTS);
+	tcase_add_loop_test(tests, where_one_host_cannot_all_hosts_leave_it_to_nccl, 0, 2);
 	tcase_add_loop_test(tests, several_hosts_are_an_error_unless_all_ranks_ask_for_them, 0,
 			    (int)(sizeof(askings) / sizeof(askings[0])));
+	tcase_add_loop_test(tests, a_rank_of_another_version_is_told_apart, 0, 2);
+	tcase_add_loop_test(tests, every_call_is_recorded_on_every_host_and_the_values_are_nccls, 0,
+			    LAYOUTS);
+	tcase_add_test(tests, a_late_rank_is_named_on_its_own_host);
+	tcase_add_test(
+		tests,
+		a_killed_rank_is_a_verdict_on_its_host_at_once_and_on_others_when_nccl_tells);
+	tcase_add_test(tests, a_rank_of_another_host_that_hangs_is_a_verdict_at_the_hard_deadline);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
