@@ -440,8 +440,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **re
  * config of each has hosts = BELAY_HOSTS_OWN. Then the ranks of each host make a communicator of their
  * own, numbered from 0 in the order of their ranks there, either on all hosts or on none: they tell
  * each other in a second ncclAllGather. It reduces nothing, but watches what the program does on its
- * NCCL communicator: see belay_watch_begin(). Its verdict, causes and records are those of this host's
- * ranks; texts name ranks by their numbers in the NCCL communicator too. belay_comm_place() tells which
+ * NCCL communicator: see belay_watch_begin(). Its verdict, causes, survivors and records are those of
+ * this host's ranks; texts name ranks by their numbers in the NCCL communicator too. belay_comm_place() tells which
  * it is. BELAY_HOST_ID says what a host is, in place of the id of its boot.
  *
  * @param nccl    an ncclComm_t, of the NCCL that this process has loaded; no other call on it may
