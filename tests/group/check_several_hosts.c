@@ -503,6 +503,9 @@ static void lose_a_rank(struct rank_seat *seat)
 
 	open_client(&client, seat, &two_and_two);
 	whole_call(&client);
+	/* Else the first call that is not finished everywhere might be this one. */
+	rank_announce(seat, 8);
+	RANK_EXPECT(seat, rank_await(seat, 8, 4));
 	if (seat->rank == 3)
 		(void)raise(SIGKILL);
 	result = begin_call(&client);
