@@ -77,15 +77,15 @@ cat >"$tap_dir/sizes.c" <<'END'
 #include "runtime/belay.h"
 int main(void)
 {
-	printf("%zu %zu %zu %zu\n", sizeof(struct belay_verdict), offsetof(struct belay_verdict, text), sizeof(struct belay_health),
-	       offsetof(struct belay_health, last_algorithm));
+	printf("%zu %zu %zu %zu %zu %zu\n", sizeof(struct belay_verdict), offsetof(struct belay_verdict, text), sizeof(struct belay_health),
+	       offsetof(struct belay_health, last_algorithm), sizeof(struct belay_place), offsetof(struct belay_place, rank));
 	return 0;
 }
 END
 cat >"$tap_dir/sizes.py" <<'END'
 import ctypes, belay
-v, h = belay.Verdict, belay.Health
-print(ctypes.sizeof(v), v.raw_text.offset, ctypes.sizeof(h), h.last_algorithm.offset)
+v, h, p = belay.Verdict, belay.Health, belay.Place
+print(ctypes.sizeof(v), v.raw_text.offset, ctypes.sizeof(h), h.last_algorithm.offset, ctypes.sizeof(p), p.rank.offset)
 END
 cat >"$tap_dir/marks.py" <<'END'
 import belay

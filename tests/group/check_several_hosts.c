@@ -68,38 +68,38 @@ static void set_environment(const struct hosts *hosts, int rank)
 	setenv("BELAY_HOST_ID", (char[]){hosts->of[rank], '\0'}, 1);
 }
 
-static ncclUniqueId share_id(struct rank_seat *seat)
+/* By three of the shared words, from `first` on. */
+static ncclComm_t join(struct rank_seat *seat, int first)
 {
 	ncclUniqueId id = {{0}};
+	ncclComm_t comm = NULL;
 	uint64_t words[2]; /* a stub's id is two words long */
 
 	if (seat->rank == 0) {
 		RANK_EXPECT_STATUS(seat, (int)ncclGetUniqueId(&id), 0);
 		memcpy(words, id.internal, sizeof(words));
 		for (int i = 0; i < 2; i++)
-			atomic_store_explicit(&seat->words[i], words[i], memory_order_release);
-		rank_announce(seat, 2);
+			atomic_store_explicit(&seat->words[first + i], words[i],
+					      memory_order_release);
+		rank_announce(seat, first + 2);
 	}
-	RANK_EXPECT(seat, rank_await(seat, 2, 1));
+	RANK_EXPECT(seat, rank_await(seat, first + 2, 1));
 	for (int i = 0; i < 2; i++)
-		words[i] = atomic_load_explicit(&seat->words[i], memory_order_acquire);
+		words[i] = atomic_load_explicit(&seat->words[first + i], memory_order_acquire);
 	memcpy(id.internal, words, sizeof(words));
-	return id;
+	RANK_EXPECT_STATUS(seat, (int)ncclCommInitRank(&comm, seat->nranks, id, seat->rank), 0);
+	return comm;
 }
 
 static void open_client(struct client *client, struct rank_seat *seat, const struct hosts *hosts)
 {
-	ncclUniqueId id;
-
 	*client = (struct client){.seat = seat};
 	set_environment(hosts, seat->rank);
 	cpu_gpu_set_current(0);
 	client->stream = cpu_gpu_stream_create();
 	client->send = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, COUNT * sizeof(float));
 	client->recv = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, COUNT * sizeof(float));
-	id = share_id(seat);
-	RANK_EXPECT_STATUS(seat, (int)ncclCommInitRank(&client->comm, seat->nranks, id, seat->rank),
-			   0);
+	client->comm = join(seat, 0);
 }
 
 static void close_client(struct client *client)
@@ -150,6 +150,23 @@ static void expected_place(const struct hosts *hosts, int rank, struct belay_pla
 	}
 }
 
+/* As belay-info sees it. */
+static void expect_from_outside(struct rank_seat *seat, const struct belay_place *wanted, int rank)
+{
+	struct belay_process_comm comm = {.size = sizeof(comm)};
+	struct belay_rank_health health = {.size = sizeof(health)};
+	struct belay_process *process = NULL;
+
+	RANK_EXPECT_STATUS(seat, belay_process_open((int)getpid(), &process), 0);
+	RANK_EXPECT(seat, belay_process_comm_count(process) == 1);
+	RANK_EXPECT_STATUS(seat, belay_process_comm(process, 0, &comm), 0);
+	RANK_EXPECT(seat, comm.hosts == wanted->hosts && comm.host == wanted->host);
+	RANK_EXPECT(seat, comm.world_nranks == wanted->nranks);
+	RANK_EXPECT_STATUS(seat, belay_process_rank(process, 0, rank, &health), 0);
+	RANK_EXPECT(seat, health.world_rank == wanted->rank);
+	belay_process_close(process);
+}
+
 static void find_place(struct rank_seat *seat)
 {
 	const struct hosts *hosts = seat->plan;
@@ -171,6 +188,7 @@ static void find_place(struct rank_seat *seat)
 		RANK_EXPECT(seat, place.nranks == wanted.nranks && place.rank == wanted.rank);
 		RANK_EXPECT_STATUS(seat, belay_comm_rank_health(comm, rank, &health), 0);
 		RANK_EXPECT(seat, health.world_rank == seat->rank);
+		expect_from_outside(seat, &wanted, rank);
 		/* It reduces nothing, by accident or not. */
 		if (!is_one_host(hosts))
 			RANK_EXPECT_STATUS(seat,
@@ -234,42 +252,49 @@ START_TEST(where_one_host_cannot_all_hosts_leave_it_to_nccl)
 }
 END_TEST
 
-/* By belay_comm_create_from_nccl() itself, with what each rank asks for. */
+/* By belay_comm_create_from_nccl() itself: what each of two ranks asks for, and is told. */
+struct asking {
+	uint32_t hosts[2];
+	int status[2];
+	const char *text[2];
+};
+
+static const struct asking askings[] = {
+	{{BELAY_HOSTS_ONE, BELAY_HOSTS_ONE},
+	 {BELAY_E_UNSUPPORTED, BELAY_E_UNSUPPORTED},
+	 {"rank 1 of the NCCL communicator is on another host", "rank 0 of the NCCL communicator"}},
+	{{BELAY_HOSTS_OWN, BELAY_HOSTS_ONE},
+	 {BELAY_E_REFUSED, BELAY_E_REFUSED},
+	 {"belay_config.hosts is 0 on rank 1 and 1 here", "belay_config.hosts is 1 on rank 0"}},
+	{{BELAY_HOSTS_OWN, 2},
+	 {BELAY_E_REFUSED, BELAY_E_ARGUMENT},
+	 {"rank 1 cannot join: ", "belay_config.hosts is 2: expected"}},
+};
+
 static void ask_for_hosts(struct rank_seat *seat)
 {
-	const uint32_t *asked = seat->plan;
+	const struct asking *asking = seat->plan;
 	struct belay_config config = BELAY_CONFIG_INIT;
 	struct belay_comm *comm = NULL;
 	struct client client;
 
 	setenv("BELAY_DISABLE", "1", 1);
 	open_client(&client, seat, &layouts[0]);
-	config.hosts = asked[seat->rank];
+	config.hosts = asking->hosts[seat->rank];
 	RANK_EXPECT_STATUS(seat, belay_comm_create_from_nccl(&comm, client.comm, &config),
-			   (int)asked[2 + seat->rank] - 1000);
+			   asking->status[seat->rank]);
 	snprintf(seat->report->text, sizeof(seat->report->text), "%s", belay_last_error());
 	leave(&client);
 }
-
-/* What each of two ranks asks for, and the status + 1000 that it gets. */
-static const struct {
-	uint32_t asked[4];
-	const char *text;
-} askings[] = {
-	{{BELAY_HOSTS_ONE, BELAY_HOSTS_ONE, 1000 + BELAY_E_UNSUPPORTED, 1000 + BELAY_E_UNSUPPORTED},
-	 "on another host"},
-	{{BELAY_HOSTS_OWN, BELAY_HOSTS_ONE, 1000 + BELAY_E_REFUSED, 1000 + BELAY_E_REFUSED},
-	 "belay_config.hosts is "},
-};
 
 START_TEST(several_hosts_are_an_error_unless_all_ranks_ask_for_them)
 {
 	struct rank_group group;
 
-	run(ask_for_hosts, &layouts[0], askings[_i].asked, &group);
+	run(ask_for_hosts, &layouts[0], &askings[_i], &group);
 	for (int r = 0; r < 2; r++)
-		ck_assert_msg(strstr(group.report[r].text, askings[_i].text) != NULL, "rank %d: %s",
-			      r, group.report[r].text);
+		ck_assert_msg(strstr(group.report[r].text, askings[_i].text[r]) != NULL,
+			      "rank %d: %s", r, group.report[r].text);
 }
 END_TEST
 
@@ -435,6 +460,47 @@ START_TEST(every_call_is_recorded_on_every_host_and_the_values_are_nccls)
 }
 END_TEST
 
+/* Two communicators of the same ranks, whose calls each rank asks for in an order of its own, with
+ * another collective between. */
+static void make_groups(struct rank_seat *seat)
+{
+	struct client client;
+	ncclComm_t other;
+	float *maximum;
+
+	open_client(&client, seat, &two_and_two);
+	other = join(seat, 4);
+	RANK_EXPECT(seat, belay_nccl_comm(1) != NULL);
+	maximum = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, sizeof(float));
+	for (int i = 0; i < 3; i++) {
+		*maximum = (float)(seat->rank + i);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+		if (seat->rank % 2)
+			RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclAllReduce(maximum, maximum, 1, ncclFloat32, ncclMax,
+						      other, client.stream),
+				   0);
+		if (seat->rank % 2 == 0)
+			RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, is_sum(&client));
+		RANK_EXPECT(seat, *maximum == (float)(3 + i));
+	}
+	cpu_gpu_memory_free(maximum);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(other), 0);
+	leave(&client);
+}
+
+START_TEST(calls_of_a_group_go_in_one_order_on_all_hosts)
+{
+	struct rank_group group;
+
+	run(make_groups, &two_and_two, NULL, &group);
+}
+END_TEST
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 /* The last rank comes when its host has named it. */
@@ -584,6 +650,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(tests, where_one_host_cannot_all_hosts_leave_it_to_nccl, 0, 2);
 	tcase_add_loop_test(tests, several_hosts_are_an_error_unless_all_ranks_ask_for_them, 0,
 			    (int)(sizeof(askings) / sizeof(askings[0])));
+	tcase_add_test(tests, calls_of_a_group_go_in_one_order_on_all_hosts);
 	tcase_add_loop_test(tests, a_rank_of_another_version_is_told_apart, 0, 2);
 	tcase_add_loop_test(tests, every_call_is_recorded_on_every_host_and_the_values_are_nccls, 0,
 			    LAYOUTS);

@@ -17,7 +17,7 @@ import contextlib
 import ctypes
 import os
 
-__all__ = ["Health", "PassError", "Verdict", "active", "communicators", "one_pass", "pass_begin", "pass_end"]
+__all__ = ["Health", "PassError", "Place", "Verdict", "active", "communicators", "one_pass", "pass_begin", "pass_end"]
 
 CAUSES = ("none", "peer_lost", "peer_stuck", "mismatch", "gpu_fault", "nccl_failed", "aborted", "internal")
 
@@ -60,6 +60,14 @@ class Health(ctypes.Structure):
                 ("has_verdict", ctypes.c_int), ("last_path", ctypes.c_int), ("last_algorithm", ctypes.c_int)]
 
 
+class Place(ctypes.Structure):
+    """struct belay_place of belay.h: rank, nranks: in NCCL's communicator; host, hosts: over how many that is, and which
+    of them this is, from 1. A communicator of belay's numbers the ranks of its own host."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("hosts", ctypes.c_int), ("host", ctypes.c_int), ("nranks", ctypes.c_int),
+                ("rank", ctypes.c_int)]
+
+
 def _find_client():
     """libbelay-nccl, if it is in this process: preloaded, or loaded in NCCL's place."""
     everything = ctypes.CDLL(None)
@@ -88,6 +96,7 @@ def _declare(client):
         function.argtypes = [ctypes.c_void_p]
     client.belay_comm_verdict.argtypes = [ctypes.c_void_p, ctypes.POINTER(Verdict)]
     client.belay_comm_health.argtypes = [ctypes.c_void_p, ctypes.POINTER(Health)]
+    client.belay_comm_place.argtypes = [ctypes.c_void_p, ctypes.POINTER(Place)]
     client.belay_status_text.restype = ctypes.c_char_p
     return client
 
@@ -116,6 +125,12 @@ class Communicator:
         self.id = client.belay_comm_id(handle).decode()
         self.rank = client.belay_comm_rank(handle)
         self.nranks = client.belay_comm_nranks(handle)
+
+    def place(self):
+        """Where it stands among the ranks of NCCL's communicator, which may be on several hosts."""
+        place = Place(size=ctypes.sizeof(Place))
+        self._client.belay_comm_place(self._handle, ctypes.byref(place))
+        return place
 
     def health(self):
         """Where it stands, as seen from this process."""
