@@ -130,8 +130,9 @@ int device_open(struct belay_comm *comm, int ordinal, struct device **ret_device
 /* Exchanges regions with the peers over comm->members.link, by deadline_ns, and initialises the own
  * one (first lines, slots). 0, or -1 with the reason why the symm path cannot be used here (then
  * symm.region becomes private memory); peers are told, so that nobody waits. `refuse` (may be
- * NULL): a reason not to share, for fault injection. Between two barriers of the meeting: after the
- * first all facts are there, before the second nobody writes to another's region. */
+ * NULL): a reason not to share, for fault injection. A communicator that only watches shares
+ * nothing, has private memory too, and that is no failure. Between two barriers of the meeting:
+ * after the first all facts are there, before the second nobody writes to another's region. */
 int device_share(struct belay_comm *comm, uint64_t deadline_ns, const char *refuse, char *ret_why,
 		 size_t size);
 

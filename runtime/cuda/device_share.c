@@ -206,6 +206,21 @@ static int make_ready(struct belay_comm *comm)
 	return 0;
 }
 
+static int share(struct belay_comm *comm, uint64_t deadline_ns, const char *refuse, char *ret_why,
+		 size_t size)
+{
+	struct device *device = comm->device;
+	int status = share_regions(comm, deadline_ns, refuse, ret_why, size);
+
+	if (status == 0) {
+		device->shared = true;
+		device->symm.region = device->space;
+	} else {
+		device_unshare(device);
+	}
+	return status;
+}
+
 int device_share(struct belay_comm *comm, uint64_t deadline_ns, const char *refuse, char *ret_why,
 		 size_t size)
 {
@@ -213,21 +228,15 @@ int device_share(struct belay_comm *comm, uint64_t deadline_ns, const char *refu
 	struct gpu_error error = {.call = ""};
 	struct device_visit visit;
 	bool visits = device_visit_begin(device->ordinal, &visit, &error) == 0;
-	int status;
+	int status = 0;
 
 	/* Even a rank that cannot use its device any more tells its peers. */
 	if (!visits) {
 		(void)device_cause(comm, "using the device", &error);
 		refuse = "the device cannot be used any more";
 	}
-	status = comm_only_watches(comm) ? -1
-					 : share_regions(comm, deadline_ns, refuse, ret_why, size);
-	if (status == 0) {
-		device->shared = true;
-		device->symm.region = device->space;
-	} else {
-		device_unshare(device);
-	}
+	if (!comm_only_watches(comm))
+		status = share(comm, deadline_ns, refuse, ret_why, size);
 	if (visits) {
 		(void)make_ready(comm); /* device_start() asks `ready` */
 		device_visit_end(&visit);

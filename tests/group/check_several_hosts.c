@@ -438,6 +438,9 @@ static void expect_log(const struct hosts *hosts, int r, const char *folder, con
 	while (creation < log.events + log.events_count && creation->kind != EVENT_COMM_CREATE)
 		creation++;
 	ck_assert_ptr_ne(creation, log.events + log.events_count);
+	/* No path was wanted and not to be had. */
+	for (size_t i = 0; i < log.events_count; i++)
+		ck_assert_int_ne(log.events[i].kind, EVENT_PATH_SWITCH);
 	ck_assert_int_eq(creation->peer, is_one_host(hosts) ? -1 : r);
 	snprintf(wanted, sizeof(wanted), " of %d, host %d of %d", place.nranks, place.host,
 		 place.hosts);
