@@ -78,39 +78,51 @@ SYMM_INLINE void push_result(const struct symm_call &call, const struct block_wo
 			    words);
 }
 
+/* Packets of a slice that a thread waits for together: of few ranks it has the registers, and one
+ * wait after the other would not keep a link busy. */
+template <int N> struct two_shot_batch {
+	enum { PACKETS = N == 2 ? 3 : 1 };
+};
+
 /* The second half: the other owners' results, from the own region into the output. BATCH packets a
- * time of SOURCES owners each. The whole warp. False: told to leave. */
+ * time of OWNERS owners each. The whole warp. False: told to leave. */
 template <int N>
 SYMM_INLINE bool gather_results(const struct symm_call &call, struct block_words &block,
 				const form_wire &form, uint32_t parity, uint64_t *digest)
 {
-	enum { OWNERS = N != 0 ? N - 1 : 1 };
+	enum {
+		OWNERS = N != 0 ? N - 1 : 1,
+		BATCH = two_shot_batch<N>::PACKETS,
+		PACKETS = OWNERS * BATCH
+	};
 	const struct no_header_watch header;
 	const struct slots from = result_slots(call, call.own, parity);
 	uint32_t step = gridDim.x * call.workers;
-	struct symm_words words[OWNERS];
+	struct symm_words words[PACKETS];
 	uint32_t data[WIRE_WORDS];
 
 	for (uint32_t j = blockIdx.x * call.workers + threadIdx.x;
-	     j - lane_id() < call.slice_packets; j += step)
+	     j - lane_id() < call.slice_packets; j += BATCH * step)
 		for (uint32_t d = 1; d < nranks_of<N>(call); d += OWNERS) {
-			auto owner = [&](uint32_t k) { return peer_after(call, d + k); };
-			auto at = [&](uint32_t k) { return from.at(owner(k), j); };
+			auto owner = [&](uint32_t k) { return peer_after(call, d + k % OWNERS); };
+			auto packet = [&](uint32_t k) { return j + k / OWNERS * step; };
+			auto at = [&](uint32_t k) { return from.at(owner(k), packet(k)); };
 
 #pragma unroll
-			for (uint32_t k = 0; k < OWNERS; k++) {
+			for (uint32_t k = 0; k < PACKETS; k++) {
 				words[k] = symm_words{{0, 0, 0, 0}};
-				load_words_if(j < slice_end(call, owner(k)), at(k), words[k]);
+				load_words_if(packet(k) < slice_end(call, owner(k)), at(k),
+					      words[k]);
 			}
 			if (!poll(block, form, PHASE_RESULTS, header, words, at, owner))
 				return false;
 #pragma unroll
-			for (uint32_t k = 0; k < OWNERS; k++) {
-				if (j >= slice_end(call, owner(k)))
+			for (uint32_t k = 0; k < PACKETS; k++) {
+				if (packet(k) >= slice_end(call, owner(k)))
 					continue;
 				form_wire::unpack(words[k], data);
 				store_output_packet<WIRE_WORDS>(
-					call, slice_packet(call, owner(k), j), data);
+					call, slice_packet(call, owner(k), packet(k)), data);
 				*digest += packet_digest<WIRE_WORDS>(data);
 				reset_slot(at(k));
 			}
@@ -206,8 +218,15 @@ send_slices_slowly(const struct symm_call &call, const struct block_words &block
 }
 
 template <int DTYPE, int N> struct two_shot {
-	enum { TYPE = DTYPE, WORDS = WIRE_WORDS, SLICES = N != 0 ? N : 1, PULL = 0, PATIENT = 0 };
-	typedef rank_batch<DTYPE, N, form_wire, 1> batch_type;
+	enum {
+		TYPE = DTYPE,
+		WORDS = WIRE_WORDS,
+		SLICES = N != 0 ? N : 1,
+		BATCH = two_shot_batch<N>::PACKETS,
+		PULL = 0,
+		PATIENT = 0
+	};
+	typedef rank_batch<DTYPE, N, form_wire, BATCH> batch_type;
 
 	uint32_t first, step;
 	/* The first packet of each slice, the own slice at 0, then by distance; N = 0: own only. */
@@ -263,39 +282,67 @@ template <int DTYPE, int N> struct two_shot {
 		}
 	}
 
+	/* Packets j of all slices; the own slice last: nobody waits for it but this thread. */
+	__device__ __forceinline__ void send_slices(const struct symm_call &call,
+						    const form_wire &form, uint32_t parity,
+						    uint32_t j,
+						    const uint32_t (&data)[SLICES][WORDS]) const
+	{
+#pragma unroll
+		for (uint32_t d = 1; d < SLICES; d++)
+			send_packet(call, form, parity, peer_after(call, d), j, data[d]);
+		if (N == 0)
+			send_others(call, form, parity, j);
+		send_packet(call, form, parity, call.rank, j, data[0]);
+	}
+
 	__device__ __forceinline__ void send(const struct symm_call &call, const form_wire &form,
 					     uint32_t parity) const
 	{
-		uint32_t data[SLICES][WORDS];
+		uint32_t data[BATCH][SLICES][WORDS];
 
-		copy_batch(kept, data);
-		for (uint32_t j = first; j < call.slice_packets;) {
-			/* The own slice last: nobody waits for it but this thread. */
+		if (first < call.slice_packets)
+			send_slices(call, form, parity, first, kept);
+		for (uint32_t j = first + step; j < call.slice_packets; j += BATCH * step) {
 #pragma unroll
-			for (uint32_t d = 1; d < SLICES; d++)
-				send_packet(call, form, parity, peer_after(call, d), j, data[d]);
-			if (N == 0)
-				send_others(call, form, parity, j);
-			send_packet(call, form, parity, call.rank, j, data[0]);
-			j += step;
-			if (j < call.slice_packets)
-				load_slices(call, j, data);
+			for (uint32_t u = 0; u < BATCH; u++)
+				load_slices(call, j + u * step, data[u]);
+#pragma unroll
+			for (uint32_t u = 0; u < BATCH; u++)
+				if (j + u * step < call.slice_packets)
+					send_slices(call, form, parity, j + u * step, data[u]);
 		}
 	}
 
 	/* Packet j of the own input's own slice: kept, or from the retained copy. */
 	__device__ __forceinline__ void own_packet(const struct symm_call &call, uint32_t parity,
-						   uint32_t j, uint32_t (&ret_data)[1][WORDS]) const
+						   uint32_t j, uint32_t (&ret_data)[WORDS]) const
 	{
 		if (j != first && j < slice_end(call, call.rank)) {
 			load_whole<WORDS>(retained_packet<WORDS>(call, parity,
 								 slice_packet(call, call.rank, j)),
-					  ret_data[0]);
+					  ret_data);
 			return;
 		}
 #pragma unroll
 		for (uint32_t w = 0; w < WORDS; w++)
-			ret_data[0][w] = kept[0][w];
+			ret_data[w] = kept[0][w];
+	}
+
+	/* Packet j of the own slice: to the peers, into the output. */
+	__device__ __forceinline__ void finish(const struct symm_call &call,
+					       const struct block_words &block, uint32_t parity,
+					       const struct slots &from, uint32_t j,
+					       const rank_order_sum<DTYPE, WORDS> &sum,
+					       uint64_t *digest) const
+	{
+		uint32_t data[WORDS];
+
+		sum.finish(data);
+		push_result<N>(call, block, parity, j, data);
+		store_output_packet<WORDS>(call, slice_packet(call, call.rank, j), data);
+		*digest += packet_digest<WORDS>(data);
+		reset_slots<N>(call, from, j);
 	}
 
 	/* M1 holds for results too: none leaves before all headers are here. False: left. */
@@ -306,23 +353,23 @@ template <int DTYPE, int N> struct two_shot {
 	{
 		struct slots from = input_slots(call, call.own, parity);
 		uint32_t end = slice_end(call, call.rank);
-		uint32_t own[1][WORDS], data[WORDS];
+		uint32_t own[BATCH][WORDS];
 		batch_type batch;
 
 		/* Once for a warp without packets, too: for the headers. */
-		for (uint32_t j = first; j == first || j - lane_id() < end; j += step) {
-			own_packet(call, parity, j, own);
+		for (uint32_t j = first; j == first || j - lane_id() < end; j += BATCH * step) {
+#pragma unroll
+			for (uint32_t u = 0; u < BATCH; u++)
+				own_packet(call, parity, j + u * step, own[u]);
 			if (!batch.receive(call, block, form, header, from,
 					   packet_range{j, step, end}, own))
 				return false;
 			fault_point(call, block, SYMM_AT_REDUCE);
-			if (j >= end)
-				continue;
-			batch.sum[0].finish(data);
-			push_result<N>(call, block, parity, j, data);
-			store_output_packet<WORDS>(call, slice_packet(call, call.rank, j), data);
-			*digest += packet_digest<WORDS>(data);
-			reset_slots<N>(call, from, j);
+#pragma unroll
+			for (uint32_t u = 0; u < BATCH; u++)
+				if (j + u * step < end)
+					finish(call, block, parity, from, j + u * step,
+					       batch.sum[u], digest);
 		}
 		return true;
 	}

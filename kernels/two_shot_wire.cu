@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(CALL_THREADS_MAX, 1)
 }
 
 static const struct symm_kernel kernels[] =
-	CALL_TABLE(two_shot_wire, CALL_KERNELS_48, CALL_KERNELS_NONE);
+	CALL_TABLE(two_shot_wire, CALL_KERNELS_248, CALL_KERNELS_NONE);
 
 size_t two_shot_wire_kernels(const struct symm_kernel **ret_kernels)
 {

@@ -48,7 +48,7 @@ static const struct builtin_row {
 	{ TOPOLOGY_NVLINK,     1, { KB(80),   WIRE,    PACKETS,  32, 128 } },
 	{ TOPOLOGY_NVLINK,     1, { KB(160),  WIRE,    PACKETS,  64, 128 } },
 	{ TOPOLOGY_NVLINK,     1, { KB(384),  WIRE,    PULL,     64, 256 } },
-	{ TOPOLOGY_NVLINK,     1, { KB(2048), WIRE,    PULL,     64, 512 } },
+	{ TOPOLOGY_NVLINK,     1, { KB(768),  WIRE,    PULL,     64, 512 } },
 	{ TOPOLOGY_NVLINK,     1, { ANY_SIZE, TWOSHOT, PULL,     64, 512 } },
 	{ TOPOLOGY_NVLINK,     3, { KB(32),   PACKETS, PACKETS,  16, 256 } },
 	{ TOPOLOGY_NVLINK,     3, { KB(256),  WIRE,    PULL,     64, 256 } },
