@@ -80,7 +80,7 @@ static struct call call_of(const struct belay_watched *watched, struct CUstream_
 		.dtype = (int)watched->dtype,
 		.op = (int)watched->op,
 		.stream = stream,
-		.flags = watched->calls > 1 ? CALL_FUSED : 0,
+		.flags = watched->calls > 1 ? CALL_WATCHED | CALL_FUSED : CALL_WATCHED,
 		.details = details_of(watched),
 	};
 }

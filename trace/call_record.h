@@ -21,7 +21,9 @@ enum call_flag {
 	CALL_REGION = 1u << 4,	/* recv is a region buffer */
 	CALL_CHUNKED = 1u << 5, /* larger than a slot, went in several turns */
 	CALL_DIGEST = 1u << 6,	/* `digest` was computed */
-	CALL_FUSED = 1u << 7	/* several calls of NCCL's as one: op is that of the first */
+	CALL_FUSED = 1u << 7,	/* several calls of NCCL's as one: op is that of the first */
+	CALL_WATCHED =
+		1u << 8 /* made by the program on NCCL, between belay_watch_begin() and _end() */
 };
 
 /*

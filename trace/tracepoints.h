@@ -27,7 +27,16 @@ LTTNG_UST_TRACEPOINT_ENUM(belay, op,
 		lttng_ust_field_enum_value("sum", 1)
 		lttng_ust_field_enum_value("max", 2)
 		lttng_ust_field_enum_value("min", 3)
-		lttng_ust_field_enum_value("prod", 4)))
+		lttng_ust_field_enum_value("prod", 4)
+		lttng_ust_field_enum_value("avg", 5)
+		lttng_ust_field_enum_value("user", 6)
+		lttng_ust_field_enum_value("allgather", 16)
+		lttng_ust_field_enum_value("reduce-scatter", 17)
+		lttng_ust_field_enum_value("broadcast", 18)
+		lttng_ust_field_enum_value("reduce", 19)
+		lttng_ust_field_enum_value("alltoall", 20)
+		lttng_ust_field_enum_value("gather", 21)
+		lttng_ust_field_enum_value("scatter", 22)))
 
 LTTNG_UST_TRACEPOINT_ENUM(belay, dtype,
 	LTTNG_UST_TP_ENUM_VALUES(
@@ -38,7 +47,11 @@ LTTNG_UST_TRACEPOINT_ENUM(belay, dtype,
 		lttng_ust_field_enum_value("i32", 5)
 		lttng_ust_field_enum_value("i64", 6)
 		lttng_ust_field_enum_value("u8", 7)
-		lttng_ust_field_enum_value("i8", 8)))
+		lttng_ust_field_enum_value("i8", 8)
+		lttng_ust_field_enum_value("u32", 9)
+		lttng_ust_field_enum_value("u64", 10)
+		lttng_ust_field_enum_value("f8e4m3", 11)
+		lttng_ust_field_enum_value("f8e5m2", 12)))
 
 LTTNG_UST_TRACEPOINT_ENUM(belay, path,
 	LTTNG_UST_TP_ENUM_VALUES(
@@ -92,7 +105,7 @@ LTTNG_UST_TRACEPOINT_ENUM(belay, status,
 		lttng_ust_field_enum_value("BELAY_E_ABORTED", -405)
 		lttng_ust_field_enum_value("BELAY_E_INTERNAL", -406)))
 
-/* belay:call, once for each allreduce, when it has ended. */
+/* belay:call, once for each call, when it has ended. */
 LTTNG_UST_TRACEPOINT_EVENT(belay, call,
 	LTTNG_UST_TP_ARGS(
 		const struct trace_identity *, identity,

@@ -74,7 +74,7 @@ says "a call that failed is not made again: the replay ends before it" 1 \
 	--speed=max "$tap_dir/mismatch"
 make rescued rescue_seq=20 rescue_stuck=1 rescue_lost=2 lost_rank=0 lost_seq=5 lost_count=3
 says "a rescued call is made as an ordinary one, and a lost record from the others'" 3 \
-	'.replay[0] == {"id":.replay[0].id,"calls":40,"passes":2,"calls_left_out":0,"records_made":3,"rescued":1,"from_graphs":0,"pauses_shortened":0,
+	'.replay[0] == {"id":.replay[0].id,"calls":40,"passes":2,"calls_left_out":0,"calls_watched":0,"records_made":3,"rescued":1,"from_graphs":0,"pauses_shortened":0,
 	"failed_seq":0,"refused":null,"refused_seq":0} and (.comms[0] | .same_calls and .a.rescues == 1 and .b.rescues == 0)' \
 	--speed=max "$tap_dir/rescued"
 make cut block=10

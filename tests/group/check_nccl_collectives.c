@@ -137,7 +137,7 @@ static void expect_record(const struct call_record *record, uint64_t seq)
 	ck_assert_uint_eq(record->count, 2);
 	ck_assert_int_eq(record->path, BELAY_PATH_NCCL);
 	ck_assert_int_eq(record->status, 0);
-	ck_assert_int_eq(record->flags & ~CALL_LATE, replayed ? CALL_GRAPH : 0);
+	ck_assert_int_eq(record->flags & ~CALL_LATE, CALL_WATCHED | (replayed ? CALL_GRAPH : 0));
 }
 
 START_TEST(each_collective_is_recorded_as_what_it_is_eager_and_replayed)

@@ -124,6 +124,35 @@ START_TEST(marks_flags_types_and_ops_are_kept)
 }
 END_TEST
 
+static void watch_call(uint64_t seq)
+{
+	made_row(&row, seq);
+	for (uint32_t rank = 0; rank < MADE_RANKS; rank++) {
+		row.ranks[rank].record.op = BELAY_ALL_GATHER;
+		row.ranks[rank].record.flags = CALL_WATCHED;
+	}
+	add();
+}
+
+START_TEST(a_watched_call_is_left_out_and_its_time_stays)
+{
+	const struct replay_script *script;
+
+	begin();
+	watch_call(1);
+	made_row(&row, 2);
+	add();
+	watch_call(3);
+	made_row(&row, 4); /* 40 us after the start of the second */
+	add();
+	script = end_as("ranks 4\nbegin\n57344 bf16 sum - 0,0,0,0\n"
+			"57344 bf16 sum - 30000,30000,30000,30000\nend\n");
+	ck_assert_uint_eq(script->calls, 2);
+	ck_assert_uint_eq(script->watched, 2);
+	ck_assert_uint_eq(script->left_out, 0);
+}
+END_TEST
+
 START_TEST(at_full_speed_there_are_no_gaps)
 {
 	scripts.at_full_speed = 1;
@@ -265,6 +294,7 @@ static Suite *suite(void)
 	tcase_add_test(c, each_rank_computes_from_its_own_end_to_its_own_start);
 	tcase_add_test(c, what_a_rank_takes_longer_to_stage_is_computing_too);
 	tcase_add_test(c, marks_flags_types_and_ops_are_kept);
+	tcase_add_test(c, a_watched_call_is_left_out_and_its_time_stays);
 	tcase_add_test(c, at_full_speed_there_are_no_gaps);
 	tcase_add_test(c, a_missing_record_gets_the_median_of_the_others);
 	tcase_add_test(c, a_rank_without_a_log_comes_when_the_others_saw_it);

@@ -93,6 +93,22 @@ START_TEST(another_rank_on_time_saves_nothing)
 }
 END_TEST
 
+START_TEST(another_path_does_nothing_for_what_is_on_nccl_by_the_program)
+{
+	question.costs = &costs;
+	ask();
+	make_call(1, 40000);
+	for (uint32_t rank = 0; rank < MADE_RANKS; rank++)
+		row.ranks[rank].record.flags = CALL_WATCHED;
+	note();
+	end_pass(90000);
+	ck_assert_uint_eq(what_if.watched, 1);
+	ck_assert_uint_eq(what_if.replaced, 0);
+	ck_assert_uint_eq(what_if.outside, 0);
+	ck_assert_uint_eq(what_if.changed->largest, 90000);
+}
+END_TEST
+
 START_TEST(a_call_that_was_rescued_or_failed_stays_as_it_was)
 {
 	question.on_time = rank_bit(2);
@@ -251,6 +267,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, a_rank_on_time_saves_what_it_was_later_than_the_next);
 	tcase_add_test(c, another_rank_on_time_saves_nothing);
+	tcase_add_test(c, another_path_does_nothing_for_what_is_on_nccl_by_the_program);
 	tcase_add_test(c, a_call_that_was_rescued_or_failed_stays_as_it_was);
 	tcase_add_test(c, on_another_path_the_transfer_is_the_tables_and_the_wait_stays);
 	tcase_add_test(c, a_dearer_path_makes_passes_longer);

@@ -47,6 +47,20 @@ START_TEST(times_have_the_unit_that_fits)
 }
 END_TEST
 
+START_TEST(what_a_newer_version_has_recorded_is_shown_by_its_number)
+{
+	char text[WORDS_NAME_BYTES];
+
+	ck_assert_str_eq(words_op(2, text), "max");
+	ck_assert_str_eq(words_op(17, text), "reduce-scatter");
+	ck_assert_str_eq(words_op(99, text), "99");
+	ck_assert_str_eq(words_dtype(12, text), "f8e5m2");
+	ck_assert_str_eq(words_dtype(255, text), "255");
+	ck_assert_str_eq(words_collective(5, text), "allreduce");
+	ck_assert_str_eq(words_collective(20, text), "alltoall");
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("words");
@@ -57,6 +71,7 @@ static Suite *suite(void)
 	tcase_add_test(c, the_longest_list_of_ranks_fits);
 	tcase_add_loop_test(c, times_have_the_unit_that_fits, 0,
 			    (int)(sizeof(times) / sizeof(times[0])));
+	tcase_add_test(c, what_a_newer_version_has_recorded_is_shown_by_its_number);
 	suite_add_tcase(s, c);
 	return s;
 }

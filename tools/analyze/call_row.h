@@ -64,6 +64,19 @@ static inline uint64_t record_arrival(const struct call_record *record)
 	return record->start_ns + record->staged_ns;
 }
 
+/* Of the input; of other collectives than allreduces, of the larger buffer. 0: of a type that is
+ * not known. */
+static inline uint64_t record_bytes(const struct call_record *record)
+{
+	return record->count * belay_dtype_bytes((enum belay_dtype)record->dtype);
+}
+
+/* What tells calls of one size and path apart: 0 of allreduces, of others the op. */
+static inline uint8_t record_collective(const struct call_record *record)
+{
+	return record->op > BELAY_USER_OP ? record->op : 0;
+}
+
 static inline uint64_t rank_bit(uint32_t rank)
 {
 	return 1ull << rank;

@@ -13,7 +13,7 @@ static const struct {
 } flags[] = {
 	{CALL_IN_PLACE, "in_place"}, {CALL_GRAPH, "graph"},   {CALL_RESCUED, "rescued"},
 	{CALL_LATE, "late"},	     {CALL_REGION, "region"}, {CALL_CHUNKED, "chunked"},
-	{CALL_DIGEST, "digest"},
+	{CALL_DIGEST, "digest"},     {CALL_FUSED, "fused"},   {CALL_WATCHED, "watched"},
 };
 
 #define FLAGS (sizeof(flags) / sizeof(flags[0]))
@@ -86,6 +86,7 @@ static int record_text(struct output *output, const struct call_row *row,
 		       const struct row_facts *facts, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
+	char dtype[WORDS_NAME_BYTES], op[WORDS_NAME_BYTES];
 
 	if (output->rows++ == 0)
 		print_columns(output);
@@ -95,8 +96,8 @@ static int record_text(struct output *output, const struct call_row *row,
 	fprintf(output->file, " %12.3f %10.3f %12.3f %-5s %-12s %-5s %-4s %10" PRIu64 " ",
 		(double)record->duration_ns / 1e3, (double)record->staged_ns / 1e3,
 		(double)waited_ns(record, facts, row->nranks) / 1e3, belay_path_name(record->path),
-		belay_algorithm_name(record->algorithm), belay_dtype_name(record->dtype),
-		belay_op_name(record->op), record->count);
+		belay_algorithm_name(record->algorithm), words_dtype(record->dtype, dtype),
+		words_op(record->op, op), record->count);
 	if (facts->last_rank == (int)rank)
 		fputs(" last", output->file);
 	print_remarks(output, record);
@@ -212,14 +213,15 @@ static int record_json(struct output *output, const struct call_row *row,
 		       const struct row_facts *facts, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
+	char dtype[WORDS_NAME_BYTES], op[WORDS_NAME_BYTES];
 
 	fputs(output->rows++ ? ",\n" : "\n", output->file);
 	fprintf(output->file,
 		"{\"seq\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"pass\":%" PRIu64 ",\"index\":%" PRIu64
 		",\"op\":\"%s\",\"dtype\":\"%s\",\"count\":%" PRIu64
 		",\"path\":\"%s\",\"algorithm\":\"%s\",\"status\":\"%s\"",
-		row->seq, rank, row->pass, index_of(output, row), belay_op_name(record->op),
-		belay_dtype_name(record->dtype), record->count, belay_path_name(record->path),
+		row->seq, rank, row->pass, index_of(output, row), words_op(record->op, op),
+		words_dtype(record->dtype, dtype), record->count, belay_path_name(record->path),
 		belay_algorithm_name(record->algorithm), belay_status_name(record->status));
 	print_flag_list(output, record->flags);
 	print_us(output, "enqueue_us", record->enqueue_ns);
@@ -303,6 +305,7 @@ static int record_csv(struct output *output, const struct call_row *row,
 		      const struct row_facts *facts, uint32_t rank)
 {
 	const struct call_record *record = row->records[rank];
+	char dtype[WORDS_NAME_BYTES], op[WORDS_NAME_BYTES];
 	FILE *file = output->file;
 
 	(void)facts; /* the record alone */
@@ -310,7 +313,7 @@ static int record_csv(struct output *output, const struct call_row *row,
 		"%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64
 		",%s,%s,%s,",
 		output->summary->id, row->nranks, rank, row->seq, row->pass, index_of(output, row),
-		belay_op_name(record->op), belay_dtype_name(record->dtype), record->count,
+		words_op(record->op, op), words_dtype(record->dtype, dtype), record->count,
 		belay_path_name(record->path), belay_algorithm_name(record->algorithm),
 		belay_status_name(record->status));
 	print_lists(output, record);

@@ -181,7 +181,7 @@ static void add_notes(const struct output *output, struct perfetto *perfetto,
 	if (row->pass)
 		perfetto_number(packet, PERFETTO_PLACE,
 				pass_rule_index(&output->summary->passes.rule, row));
-	perfetto_number(packet, PERFETTO_BYTES, record->count * belay_dtype_bytes(record->dtype));
+	perfetto_number(packet, PERFETTO_BYTES, record_bytes(record));
 	perfetto_text(packet, PERFETTO_PATH, belay_path_name(record->path));
 	perfetto_text(packet, PERFETTO_ALGORITHM, belay_algorithm_name(record->algorithm));
 	if (facts->last_rank == (int)rank)
@@ -262,11 +262,11 @@ static void begin_call(const struct output *output, struct perfetto *perfetto,
 {
 	const struct call_record *record = row->records[rank];
 	struct rank_track *track = &perfetto->ranks[rank];
-	char bytes[WORDS_TIME_BYTES], name[NAME_BYTES];
+	char bytes[WORDS_TIME_BYTES], what[WORDS_NAME_BYTES], name[NAME_BYTES];
 
 	change_pass(output, perfetto, track, row->pass, times->begin_ns);
-	(void)snprintf(name, sizeof(name), "allreduce %s",
-		       words_bytes(record->count * belay_dtype_bytes(record->dtype), bytes));
+	(void)snprintf(name, sizeof(name), "%s %s", words_collective(record->op, what),
+		       words_bytes(record_bytes(record), bytes));
 	begin_slice(perfetto, track, times->begin_ns, name);
 	add_notes(output, perfetto, row, facts, rank);
 	write_packet(output, perfetto);

@@ -103,6 +103,10 @@ static void print_path(const struct output *output)
 			"  %" PRIu64
 			" calls are of sizes that the table does not cover: as recorded\n",
 			what_if->outside);
+	if (what_if->watched)
+		fprintf(output->file,
+			"  %" PRIu64 " calls that the program made on NCCL itself: as recorded\n",
+			what_if->watched);
 	if (question->costs->ranks && question->costs->ranks != output->summary->nranks)
 		fprintf(output->file, "  the table was measured with %" PRIu32 " ranks\n",
 			question->costs->ranks);
@@ -291,10 +295,11 @@ static json_t *path_json(const struct output *output)
 
 	if (!question->costs)
 		return json_null();
-	return json_pack("{s:o,s:i,s:o,s:o,s:o,s:o}", "path", json_path_or_null(question->path),
+	return json_pack("{s:o,s:i,s:o,s:o,s:o,s:o,s:o}", "path", json_path_or_null(question->path),
 			 "table_ranks", (int)question->costs->ranks, "calls",
 			 json_number(what_if->replaced), "calls_outside",
-			 json_number(what_if->outside), "recorded_us",
+			 json_number(what_if->outside), "calls_watched",
+			 json_number(what_if->watched), "recorded_us",
 			 json_us(what_if->transfer_ns), "table_us", json_us(what_if->table_ns));
 }
 

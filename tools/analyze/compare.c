@@ -8,7 +8,7 @@
 
 struct size_group {
 	uint64_t bytes;
-	uint8_t path;
+	uint8_t path, collective;
 	struct histogram *latency;
 };
 
@@ -45,24 +45,27 @@ static int comm_begin(struct output *output)
 	return 0;
 }
 
-static int size_group_of(struct compare_feed *feed, uint64_t bytes, uint8_t path,
+static int size_group_of(struct compare_feed *feed, const struct call_record *record,
 			 struct arena *arena, struct size_group **ret_group)
 {
-	struct size_group *group = NULL;
+	struct size_group one = {record_bytes(record), record->path, record_collective(record),
+				 NULL};
 
 	*ret_group = NULL;
 	for (size_t i = 0; i < feed->nsizes; i++) {
-		if (feed->sizes[i].bytes == bytes && feed->sizes[i].path == path)
+		const struct size_group *known = &feed->sizes[i];
+
+		if (known->bytes == one.bytes && known->path == one.path &&
+		    known->collective == one.collective)
 			*ret_group = &feed->sizes[i];
 	}
 	if (*ret_group || feed->nsizes == COMPARE_SIZES_MAX)
 		return 0;
-	group = &feed->sizes[feed->nsizes];
-	*group = (struct size_group){bytes, path, arena_alloc(arena, sizeof(*group->latency))};
-	if (!group->latency)
+	one.latency = arena_alloc(arena, sizeof(*one.latency));
+	if (!one.latency)
 		return BELAY_E_NO_MEMORY;
-	feed->nsizes++;
-	*ret_group = group;
+	*ret_group = &feed->sizes[feed->nsizes++];
+	**ret_group = one;
 	return 0;
 }
 
@@ -76,9 +79,8 @@ static int take_row(struct output *output, const struct call_row *row,
 		    const struct row_facts *facts)
 {
 	struct compare_feed *feed = side_of(output)->feed;
-	uint64_t bytes = facts->any->count * belay_dtype_bytes(facts->any->dtype);
 	struct size_group *group;
-	int status = size_group_of(feed, bytes, facts->any->path, output->arena, &group);
+	int status = size_group_of(feed, facts->any, output->arena, &group);
 
 	(void)row;
 	if (status != 0)
@@ -120,13 +122,15 @@ static struct compare_quantiles quantiles_of(const struct histogram *histogram)
 					  histogram_quantile(histogram, 0.99), histogram->largest};
 }
 
-static int by_bytes_and_path(const void *a, const void *b)
+static int by_bytes_path_and_kind(const void *a, const void *b)
 {
 	const struct compare_size *x = a, *y = b;
 
 	if (x->bytes != y->bytes)
 		return x->bytes < y->bytes ? -1 : 1;
-	return (x->path > y->path) - (x->path < y->path);
+	if (x->path != y->path)
+		return x->path < y->path ? -1 : 1;
+	return x->collective - y->collective;
 }
 
 static int keep_sizes(const struct compare_feed *feed, struct arena *arena)
@@ -139,10 +143,11 @@ static int keep_sizes(const struct compare_feed *feed, struct arena *arena)
 	for (size_t i = 0; i < feed->nsizes; i++) {
 		const struct size_group *group = &feed->sizes[i];
 
-		sizes[i] = (struct compare_size){group->bytes, group->path, group->latency->count,
-						 quantiles_of(group->latency)};
+		sizes[i] =
+			(struct compare_size){group->bytes, group->path, group->collective,
+					      group->latency->count, quantiles_of(group->latency)};
 	}
-	sort_items(sizes, feed->nsizes, sizeof(*sizes), by_bytes_and_path);
+	sort_items(sizes, feed->nsizes, sizeof(*sizes), by_bytes_path_and_kind);
 	comm->sizes = sizes;
 	comm->nsizes = feed->nsizes;
 	comm->sizes_left_out = feed->sizes_left_out;

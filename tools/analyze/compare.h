@@ -31,6 +31,7 @@ struct compare_quantiles {
 struct compare_size {
 	uint64_t bytes;
 	uint8_t path;
+	uint8_t collective; /* record_collective() */
 	uint64_t calls;
 	struct compare_quantiles latency;
 };
@@ -53,7 +54,7 @@ struct compare_comm {
 	struct summary_verdict verdict;
 	uint64_t clocks_differ;		  /* mask of ranks */
 	struct vector kept;		  /* struct compare_pass */
-	const struct compare_size *sizes; /* by bytes, then path */
+	const struct compare_size *sizes; /* by bytes, path, collective */
 	size_t nsizes;
 	uint64_t sizes_left_out; /* calls */
 };

@@ -2,6 +2,7 @@
 /* `compare` for machines. */
 #include "tools/analyze/compare.h"
 #include "tools/analyze/print_json.h"
+#include "tools/analyze/words.h"
 
 /* Appends and takes the reference. Frees the list and returns NULL when memory is short. */
 static json_t *append(json_t *list, json_t *item)
@@ -33,11 +34,14 @@ static json_t *sizes(const struct compare_comm *comm)
 
 	for (size_t i = 0; list && i < comm->nsizes; i++) {
 		const struct compare_size *one = &comm->sizes[i];
+		char what[WORDS_NAME_BYTES];
 
-		list = append(list, json_pack("{s:o,s:o,s:o,s:o}", "bytes", json_number(one->bytes),
-					      "path", json_path_or_null(one->path), "calls",
-					      json_number(one->calls), "latency_us",
-					      quantiles(&one->latency)));
+		list = append(list,
+			      json_pack("{s:o,s:o,s:s,s:o,s:o}", "bytes", json_number(one->bytes),
+					"path", json_path_or_null(one->path), "collective",
+					words_collective(one->collective, what), "calls",
+					json_number(one->calls), "latency_us",
+					quantiles(&one->latency)));
 	}
 	return list;
 }

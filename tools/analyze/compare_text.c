@@ -122,10 +122,11 @@ static void print_sameness(const struct output *output, const struct compare_pai
 static void print_size(FILE *file, const struct compare_size *a, const struct compare_size *b)
 {
 	const struct compare_size *any = a ? a : b;
-	char bytes[WORDS_TIME_BYTES], name[32];
+	char bytes[WORDS_TIME_BYTES], what[WORDS_NAME_BYTES], name[64];
 
-	(void)snprintf(name, sizeof(name), "%s %s", words_bytes(any->bytes, bytes),
-		       any->path ? belay_path_name(any->path) : "?");
+	(void)snprintf(name, sizeof(name), "%s %s%s%s", words_bytes(any->bytes, bytes),
+		       any->path ? belay_path_name(any->path) : "?", any->collective ? " " : "",
+		       any->collective ? words_op(any->collective, what) : "");
 	fprintf(file, "  %-16s", name);
 	for (int i = 0; i < 2; i++) {
 		const struct compare_size *one = i ? b : a;
@@ -147,7 +148,9 @@ static int size_order(const struct compare_size *a, const struct compare_size *b
 {
 	if (a->bytes != b->bytes)
 		return a->bytes < b->bytes ? -1 : 1;
-	return (a->path > b->path) - (a->path < b->path);
+	if (a->path != b->path)
+		return a->path < b->path ? -1 : 1;
+	return a->collective - b->collective;
 }
 
 /* Both lists are sorted: a merge. */

@@ -83,7 +83,7 @@ static void add_call(struct pass_facts *pass, const struct call_row *row,
 		pass->end_ns = facts->end_ns;
 	if (facts->latency_ns > pass->latency_max_ns)
 		pass->latency_max_ns = facts->latency_ns;
-	pass->bytes += facts->any->count * belay_dtype_bytes(facts->any->dtype);
+	pass->bytes += record_bytes(facts->any);
 	pass->time_ns += facts->time_ns;
 	pass->wait_ns += facts->wait_ns;
 	pass->late_calls += facts->late != 0;

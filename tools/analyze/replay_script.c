@@ -249,6 +249,20 @@ static void count_mapped(struct replay_writer *writer, struct replay_script *scr
 		script->longest_ns = facts->latency_ns;
 }
 
+/* Of a watched call only the time is left, as if the ranks had computed. */
+static int leaves_out(struct replay_writer *writer, struct replay_script *script,
+		      const struct call_row *row, const struct row_facts *facts)
+{
+	if (facts->status < 0 || !(facts->any->flags & CALL_WATCHED))
+		return 0;
+	if (writer->next_seq) {
+		script->left_out += row->seq - writer->next_seq;
+		writer->next_seq = row->seq + 1;
+	}
+	script->watched++;
+	return 1;
+}
+
 static int take_row(struct output *output, const struct call_row *row,
 		    const struct row_facts *facts)
 {
@@ -257,7 +271,8 @@ static int take_row(struct output *output, const struct call_row *row,
 	struct replay_script *script = script_of(scripts);
 	uint64_t gaps[BELAY_RANKS_MAX];
 
-	if (writer->over || is_end(writer, script, row, facts))
+	if (writer->over || leaves_out(writer, script, row, facts) ||
+	    is_end(writer, script, row, facts))
 		return 0;
 	if (!writer->next_seq)
 		writer->began_ns = facts->start_ns;

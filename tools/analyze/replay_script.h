@@ -8,6 +8,7 @@
  *   a rank's record is missing   its gap is the median of the others'; if the others saw it arrive
  *                                last, what brings it there
  *   no rank recorded a call      it is left out
+ *   a call that the program made on NCCL itself (watched)    it is left out: time between calls
  *   a call that was rescued, or came from a graph    an ordinary call
  *   all ranks paused long        they pause for 10 s, so that a night does not last one
  *   a call that failed           the script ends before it
@@ -27,6 +28,7 @@ struct replay_script {
 	uint64_t calls; /* in the script; 0: nothing to replay */
 	uint64_t passes;
 	uint64_t left_out;  /* seqs that nobody recorded */
+	uint64_t watched;   /* calls that are none of belay's */
 	uint64_t gaps_made; /* records missing */
 	uint64_t rescued, from_graphs;
 	uint64_t pauses_shortened;

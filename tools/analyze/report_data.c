@@ -162,33 +162,30 @@ static void note_arrivals(struct report_arrivals *arrivals, const struct call_ro
 
 /* Sizes and paths ------------------------------------------------------------------------------ */
 
-static uint64_t bytes_of(const struct call_record *record)
-{
-	return record->count * belay_dtype_bytes(record->dtype);
-}
-
-static struct report_group *group_of(struct report_data *data, uint8_t path, uint64_t bytes)
+static struct report_group *group_of(struct report_data *data, const struct call_record *record)
 {
 	struct report_group *group = data->groups;
+	struct report_group one = {.path = record->path,
+				   .collective = record_collective(record),
+				   .bytes = record_bytes(record)};
 
 	for (size_t i = 0; i < data->ngroups; i++, group++) {
-		if (group->path == path && group->bytes == bytes)
+		if (group->path == one.path && group->bytes == one.bytes &&
+		    group->collective == one.collective)
 			return group;
 	}
-	if (data->ngroups == REPORT_GROUPS) {
-		path = 0;
-		bytes = UINT64_MAX;
-	} else {
+	if (data->ngroups == REPORT_GROUPS)
+		one = (struct report_group){.bytes = UINT64_MAX};
+	else
 		data->ngroups++;
-	}
-	group->path = path;
-	group->bytes = bytes;
+	one.latency = group->latency;
+	*group = one;
 	return group;
 }
 
 static int note_latency(struct report_data *data, const struct row_facts *facts)
 {
-	struct report_group *group = group_of(data, facts->any->path, bytes_of(facts->any));
+	struct report_group *group = group_of(data, facts->any);
 
 	if (!group->latency)
 		group->latency = arena_alloc(data->arena, sizeof(*group->latency));
@@ -220,13 +217,14 @@ static void keep_worst_call(struct report_data *data, const struct call_row *row
 		.pass = row->pass,
 		.index = pass_rule_index(data->rule, row),
 		.start_ns = facts->start_ns,
-		.bytes = bytes_of(facts->any),
+		.bytes = record_bytes(facts->any),
 		.lateness_ns = facts->lateness_ns,
 		.late = facts->late,
 		.stuck = facts->stuck,
 		.last_rank = facts->last_rank,
 		.status = facts->status,
 		.path = facts->any->path,
+		.collective = record_collective(facts->any),
 	};
 }
 

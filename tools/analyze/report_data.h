@@ -59,8 +59,8 @@ struct report_arrivals {
 
 /* The calls of one size on one path. */
 struct report_group {
-	uint8_t path;
-	uint64_t bytes; /* UINT64_MAX: of all sizes that have no group of their own */
+	uint8_t path, collective; /* record_collective() */
+	uint64_t bytes;		  /* UINT64_MAX: of all sizes that have no group of their own */
 	struct histogram *latency;
 };
 
@@ -73,7 +73,7 @@ struct report_call {
 	uint64_t late, stuck; /* masks */
 	int last_rank;	      /* -1: not known */
 	int16_t status;
-	uint8_t path;
+	uint8_t path, collective; /* as in struct report_group */
 };
 
 /* When things of each kind happened. Columns are 1 << shift ns wide, from origin_ns. */

@@ -265,7 +265,7 @@ static void print_remarks(const struct report_page *page, const struct report_ca
 
 static void print_call(const struct report_page *page, const struct report_call *call)
 {
-	char bytes[WORDS_TIME_BYTES];
+	char bytes[WORDS_TIME_BYTES], what[WORDS_NAME_BYTES];
 	FILE *file = page->file;
 
 	fprintf(file, "<tr><td>%" PRIu64 "</td>", call->seq);
@@ -274,7 +274,9 @@ static void print_call(const struct report_page *page, const struct report_call 
 	else
 		fputs("<td>-</td>", file);
 	cell_since(page, call->start_ns);
-	fprintf(file, "<td>%s</td><td>%s</td>", belay_path_name((enum belay_path)call->path),
+	fprintf(file, "<td>%s%s%s</td><td>%s</td>", belay_path_name((enum belay_path)call->path),
+		call->collective ? " " : "",
+		call->collective ? words_op(call->collective, what) : "",
 		words_bytes(call->bytes, bytes));
 	cell_time(page, call->latency_ns);
 	if (call->last_rank >= 0) {

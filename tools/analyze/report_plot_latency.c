@@ -18,6 +18,8 @@ static int by_path_and_size(const void *a, const void *b)
 		return x->bytes == UINT64_MAX ? 1 : -1;
 	if (x->path != y->path)
 		return x->path < y->path ? -1 : 1;
+	if (x->collective != y->collective)
+		return x->collective < y->collective ? -1 : 1;
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
@@ -51,13 +53,14 @@ static void scale_of(const struct report_group *const *groups, size_t n,
 
 static void print_name(FILE *file, const struct report_group *group)
 {
-	char bytes[WORDS_TIME_BYTES];
+	char bytes[WORDS_TIME_BYTES], what[WORDS_NAME_BYTES];
 
 	if (group->bytes == UINT64_MAX)
 		fputs("<th scope=\"row\">others</th><td>others</td>", file);
 	else
-		fprintf(file, "<th scope=\"row\">%s</th><td>%s</td>",
-			belay_path_name((enum belay_path)group->path),
+		fprintf(file, "<th scope=\"row\">%s%s%s</th><td>%s</td>",
+			belay_path_name((enum belay_path)group->path), group->collective ? " " : "",
+			group->collective ? words_op(group->collective, what) : "",
 			words_bytes(group->bytes, bytes));
 }
 

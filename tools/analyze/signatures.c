@@ -52,12 +52,12 @@ void signatures_text(const struct call_row *row, uint64_t ranks, char *ret_text,
 	ret_text[0] = '\0';
 	for (size_t i = 0; i < list.count && used < size; i++) {
 		const struct signature *one = &list.items[i];
-		char who[WORDS_RANKS_BYTES];
+		char who[WORDS_RANKS_BYTES], dtype[WORDS_NAME_BYTES], op[WORDS_NAME_BYTES];
 
 		used += (size_t)snprintf(ret_text + used, size - used,
 					 "%srank %s: %" PRIu64 " %s %s", i ? "; " : "",
 					 words_ranks(one->ranks, who), one->count,
-					 belay_dtype_name(one->dtype), belay_op_name(one->op));
+					 words_dtype(one->dtype, dtype), words_op(one->op, op));
 		if (list.places_differ && used < size)
 			used += (size_t)snprintf(ret_text + used, size - used,
 						 ", place %" PRIu32 " of pass %" PRIu64, one->index,

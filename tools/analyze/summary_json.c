@@ -2,6 +2,7 @@
 /* `summary` for machines. Its fields are an interface: they may be added to, not changed. */
 #include "tools/analyze/print_json.h"
 #include "tools/analyze/story.h"
+#include "tools/analyze/words.h"
 
 /* Appends and takes the reference. Frees the list and returns NULL when memory is short. */
 static json_t *append(json_t *list, json_t *item)
@@ -85,9 +86,10 @@ static json_t *rescues(const struct summary *summary)
 
 static json_t *signature(const struct signature *one, int with_place)
 {
+	char dtype[WORDS_NAME_BYTES], op[WORDS_NAME_BYTES];
 	json_t *object = json_pack("{s:o,s:o,s:s,s:s}", "ranks", json_ranks(one->ranks), "count",
-				   json_number(one->count), "dtype", belay_dtype_name(one->dtype),
-				   "op", belay_op_name(one->op));
+				   json_number(one->count), "dtype", words_dtype(one->dtype, dtype),
+				   "op", words_op(one->op, op));
 
 	if (object && with_place) {
 		(void)json_object_set_new(object, "pass", json_number(one->pass));

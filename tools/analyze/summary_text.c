@@ -275,6 +275,7 @@ static void print_rescues(const struct output *output)
 static void print_mismatch(const struct output *output, const struct summary_mismatch *one)
 {
 	char place[WORDS_PLACE_BYTES], ranks[WORDS_RANKS_BYTES];
+	char dtype[WORDS_NAME_BYTES], op[WORDS_NAME_BYTES];
 
 	label(output, "mismatch");
 	text_red(output);
@@ -285,7 +286,7 @@ static void print_mismatch(const struct output *output, const struct summary_mis
 
 		fprintf(output->file, "%s rank %s called %" PRIu64 " %s %s", i ? ";" : "",
 			words_ranks(group->ranks, ranks), group->count,
-			belay_dtype_name(group->dtype), belay_op_name(group->op));
+			words_dtype(group->dtype, dtype), words_op(group->op, op));
 		if (one->signatures.places_differ)
 			fprintf(output->file, " at place %" PRIu32 " of pass %" PRIu64,
 				group->index, group->pass);

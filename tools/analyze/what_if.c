@@ -42,11 +42,15 @@ static uint64_t wait_saved(struct what_if *what_if, const struct call_row *row,
 static int64_t transfer_saved(struct what_if *what_if, const struct row_facts *facts)
 {
 	const struct what_if_question *question = what_if->question;
-	uint64_t bytes = facts->any->count * belay_dtype_bytes(facts->any->dtype);
+	uint64_t bytes = record_bytes(facts->any);
 	uint64_t transfer_ns = facts->end_ns - facts->last_arrival_ns, table_ns;
 
 	if (!question->costs)
 		return 0;
+	if (facts->any->flags & CALL_WATCHED) {
+		what_if->watched++;
+		return 0;
+	}
 	if (cost_table_find(question->costs, question->path, bytes, &table_ns) != 0) {
 		what_if->outside++;
 		return 0;

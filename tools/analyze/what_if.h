@@ -49,6 +49,7 @@ struct what_if {
 	uint64_t wait_saved_ns;
 	uint64_t then_last[BELAY_RANKS_MAX]; /* calls by the last of the other ranks */
 	/* Another path. */
+	uint64_t watched; /* of NCCL's own calls, which stay as they are */
 	uint64_t replaced;
 	uint64_t outside;		/* of a size that the table does not know */
 	uint64_t transfer_ns, table_ns; /* of the calls replaced */

@@ -2,6 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <string.h>
+
+#include "runtime/belay.h"
 #include "tools/analyze/words.h"
 
 const char *words_ranks(uint64_t mask, char *buffer)
@@ -72,5 +75,32 @@ const char *words_place(uint64_t seq, uint64_t pass, char *buffer)
 			       pass);
 	else
 		(void)snprintf(buffer, WORDS_PLACE_BYTES, "seq %" PRIu64, seq);
+	return buffer;
+}
+
+static const char *name_or_number(const char *name, uint8_t number, char *buffer)
+{
+	if (strcmp(name, "unknown") == 0)
+		(void)snprintf(buffer, WORDS_NAME_BYTES, "%u", number);
+	else
+		(void)snprintf(buffer, WORDS_NAME_BYTES, "%s", name);
+	return buffer;
+}
+
+const char *words_op(uint8_t op, char *buffer)
+{
+	return name_or_number(belay_op_name((enum belay_op)op), op, buffer);
+}
+
+const char *words_dtype(uint8_t dtype, char *buffer)
+{
+	return name_or_number(belay_dtype_name((enum belay_dtype)dtype), dtype, buffer);
+}
+
+const char *words_collective(uint8_t op, char *buffer)
+{
+	if (op > BELAY_USER_OP)
+		return words_op(op, buffer);
+	(void)snprintf(buffer, WORDS_NAME_BYTES, "allreduce");
 	return buffer;
 }
