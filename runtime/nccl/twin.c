@@ -392,8 +392,7 @@ ncclResult_t twin_verdict(const struct twin *twin)
 	return ncclRemoteError;
 }
 
-/* A call of this rank is under way, as far as the host knows. */
-static bool is_busy(const struct twin *twin)
+bool twin_is_busy(const struct twin *twin)
 {
 	struct belay_health health = {.size = sizeof(health)};
 
@@ -407,7 +406,7 @@ void twin_tell_error(const struct twin *twin, ncclResult_t error)
 		return;
 	if (belay_watch_error(twin->belay, (int)error))
 		return;
-	for (int i = 0; i < ERROR_PAUSES && is_busy(twin); i++) {
+	for (int i = 0; i < ERROR_PAUSES && twin_is_busy(twin); i++) {
 		if (twin_verdict(twin) != ncclSuccess)
 			return;
 		(void)nanosleep(&(struct timespec){.tv_nsec = ERROR_PAUSE_NS}, NULL);
@@ -420,7 +419,7 @@ void twin_abort(ncclComm_t comm)
 
 	if (!twin)
 		return;
-	if (state_of(twin) == TWIN_READY && is_busy(twin) && belay_comm_abort(twin->belay))
+	if (state_of(twin) == TWIN_READY && twin_is_busy(twin) && belay_comm_abort(twin->belay))
 		say(BELAY_LOG_WARN, "a forked child cannot abort its parent's communicator");
 	twin_put(twin);
 }

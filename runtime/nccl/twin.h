@@ -63,6 +63,8 @@ bool twin_has_ended(const struct twin *twin);
 /* Those that are READY, the newest first, each as by twin_get(); NULL beyond the last. */
 struct twin *twin_at(unsigned index);
 
+/* A call of this rank is under way or enqueued, as far as the host knows. Of one that is READY. */
+bool twin_is_busy(const struct twin *twin);
 /* The verdict that stands, as NCCL's result with the text in last_error.h; ncclSuccess: none. */
 ncclResult_t twin_verdict(const struct twin *twin);
 

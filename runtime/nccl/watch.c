@@ -4,15 +4,19 @@
 
 #include "runtime/nccl/watch.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "runtime/nccl/calls.h"
 #include "runtime/nccl/intercept.h"
+#include "runtime/nccl/say.h"
 
 /* Between two questions whether NCCL has enqueued a call. */
 #define SETTLE_PAUSE_NS 20000
+/* Of a begin, until the communicator is found to be at rest. */
+#define IDLE_TRIES 100
 /* Of operations that NCCL has; others are the program's, whose numbers ranks need not share. */
 #define NCCL_OPS 5
 
@@ -70,7 +74,8 @@ struct segment {
 	const struct group_call *const *calls;
 	size_t ncalls;
 	struct belay_watched watched;
-	bool begun;
+	bool made;  /* NCCL's calls are to be made */
+	bool begun; /* ... and to be ended */
 };
 
 static struct belay_watched describe(const struct group_call *const *calls, size_t ncalls)
@@ -174,7 +179,7 @@ static ncclResult_t make_group(const struct segment *segments, size_t nsegments)
 	if (is_error(result))
 		return result;
 	for (size_t i = 0; i < nsegments && !is_error(result); i++)
-		if (segments[i].begun)
+		if (segments[i].made)
 			result = make_all(&segments[i]);
 	end = REAL(GroupEnd);
 	return is_error(result) ? result : end;
@@ -205,18 +210,45 @@ static ncclResult_t settle(const struct segment *segment, ncclResult_t result)
 
 /* ---- belay's part ---------------------------------------------------------------------------- */
 
+/* In a capture whose calls are on another stream no turn ever comes: nothing is under way, and it
+ * is busy all the same. Likewise on all ranks, which capture alike. */
+static bool has_no_turn(const struct twin *twin, unsigned tries)
+{
+	return tries >= IDLE_TRIES && !twin_is_busy(twin);
+}
+
+static void tell_unwatched(const struct segment *segment)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	/* Relaxed: once is enough, and orders nothing. */
+	if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+		say(BELAY_LOG_WARN,
+		    "%s is captured on another stream than calls of its communicator before it in "
+		    "the same capture: it goes to NCCL unwatched",
+		    function_of(segment));
+}
+
 static ncclResult_t begin(struct segment *segment)
 {
 	const struct group_call *first = segment->calls[0];
 	uint64_t until_ns = 0;
+	unsigned tries = 0;
 	int status;
 
 	if (calls_have_ended(first))
 		return ncclInvalidArgument;
 	do
 		status = belay_watch_begin(first->twin->belay, &segment->watched, first->stream);
-	while (status == BELAY_E_BUSY && calls_await_turn(&until_ns));
+	while (status == BELAY_E_BUSY && !has_no_turn(first->twin, ++tries) &&
+	       calls_await_turn(&until_ns));
 	segment->begun = status == 0;
+	segment->made = segment->begun;
+	if (status == BELAY_E_BUSY && has_no_turn(first->twin, tries)) {
+		segment->made = true;
+		tell_unwatched(segment);
+		return ncclSuccess;
+	}
 	return calls_result(first->twin, function_of(segment), status);
 }
 
@@ -267,13 +299,13 @@ static ncclResult_t enqueue_segments(struct segment *segments, size_t nsegments,
 		result = begin(&segments[i]);
 		first = first == ncclSuccess ? result : first;
 	}
-	if (nsegments == 1 && !segments[0].begun)
+	if (nsegments == 1 && !segments[0].made)
 		return first;
 	made = grouped ? make_group(segments, nsegments) : make_all(segments);
 	for (size_t i = 0; i < nsegments; i++) {
-		if (!segments[i].begun)
-			continue;
-		result = end(&segments[i], settle(&segments[i], made));
+		result = made;
+		if (segments[i].begun)
+			result = end(&segments[i], settle(&segments[i], made));
 		first = first == ncclSuccess ? result : first;
 	}
 	return first;
