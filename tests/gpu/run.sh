@@ -200,6 +200,21 @@ set_serving()
 		decodes "$n ranks one by one, NCCL alone" plain --ranks "$n"
 		decodes "$n ranks one by one" --ranks "$n"
 	done
+	with="LD_PRELOAD=$build/.libs/libbelay-nccl.so"
+	collectives="$python $source_root/tests/gpu/torch_collectives.py"
+	# shellcheck disable=SC2086 # program and argument
+	for hosts in '' --hosts; do
+		rm -rf "$work/log"
+		checks "all collectives${hosts:+, each rank a host}: right" 90 0 '"right": true' \
+			env "$with" BELAY_LOG_DIR="$work/log" $collectives $hosts
+		for op in sum avg allgather reduce-scatter broadcast reduce; do
+			checks "... and the trace has each: $op" 20 0 " $op .*graph" "$build/trace-analyze" calls "$work/log"
+		done
+	done
+	# shellcheck disable=SC2086
+	checks "all collectives, NCCL alone" 90 0 '"right": true' $collectives
+	# shellcheck disable=SC2086
+	checks "ranks that call different collectives are told so" 90 0 'mismatch' env "$with" $collectives --mismatch
 	checks "by dlopen(), in NCCL's place" 60 0 '' "$python" "$source_root/tests/gpu/nccl_by_path.py" "$build/.libs/libbelay-nccl.so"
 	mps_stop
 	checks "belay-info on a job that works, is stopped, is killed" 120 0 '"right": true' \
