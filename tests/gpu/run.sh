@@ -12,6 +12,7 @@
 #   sanitizer  compute-sanitizer's memcheck, racecheck and synccheck on small runs
 #   speed      times in graphs beside those of one by one; the figures are for people
 #   serving    PyTorch under libbelay-nccl, where there is one (--python): a transformer with and without, faults, status
+#   hosts      the same transformer with its ranks dealt out to two and four hosts by BELAY_HOST_ID: NCCL's calls, watched (--python)
 #   all        all of them; the default is kills, mps, threads
 #
 # --long: soaks of 100,000 calls, and kills at each step in each position. --seconds: each set ends within so many; what it did not come to is
@@ -32,7 +33,7 @@ python=python3
 
 usage()
 {
-	sed -n '5,20s/^# *//p' "$0" >&2
+	sed -n '5,21s/^# *//p' "$0" >&2
 	exit 2
 }
 
@@ -57,8 +58,8 @@ esac
 sets=${sets:-kills mps threads}
 for set in $sets; do
 	case $set in
-	all) sets="kernels kills mps threads sanitizer speed serving" ;;
-	kernels | kills | mps | threads | sanitizer | speed | serving) ;;
+	all) sets="kernels kills mps threads sanitizer speed serving hosts" ;;
+	kernels | kills | mps | threads | sanitizer | speed | serving | hosts) ;;
 	*) usage ;;
 	esac
 done
@@ -221,6 +222,26 @@ set_serving()
 		env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" "$python" "$source_root/tests/gpu/torch_status.py" "$info"
 	checks "a killed rank is told to the others" 120 0 'peer_lost' env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" \
 		"$python" "$source_root/tests/gpu/torch_transformer.py" --ranks 4 --kill 1:5
+	keep_output=
+}
+
+# Watched calls are NCCL's own, so their tokens are NCCL's to the last. Deaths without MPS, as above.
+set_hosts()
+{
+	"$python" -c 'import torch' 2>/dev/null || { skip "PyTorch" "no PyTorch here: --python"; return; }
+	mps_start || { skip "MPS" "no MPS here: nvidia-cuda-mps-control"; return; }
+	keep_output=1
+	decodes "4 ranks in a graph, NCCL alone" plain --ranks 4 --graph
+	alone=$tokens
+	for n in 2 4; do
+		decodes "4 ranks on $n hosts in a graph, with marks" --ranks 4 --hosts "$n" --graph --marks
+		same_tokens "4 ranks on $n hosts" "$tokens" "$alone"
+	done
+	decodes "4 ranks on 2 hosts one by one" --ranks 4 --hosts 2
+	mps_stop
+	checks "a killed rank is told on its own host, and on the other" 120 0 'peer_lost: rank 3 (1 of this host)' \
+		env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" BELAY_GIVE_UP_MS=20000 BELAY_WARMUP_GIVE_UP_MS=20000 \
+		"$python" "$source_root/tests/gpu/torch_transformer.py" --ranks 4 --hosts 2 --kill 3:5
 	keep_output=
 }
 

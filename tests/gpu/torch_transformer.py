@@ -8,8 +8,9 @@ One line of JSON: tokens (a hash, and the first ones), whether all ranks have th
 by the median step, the median and the longest step of the slowest rank, and for each rank that was told of an error its message and how long after the death that was.
 
 usage: torch_transformer.py [--ranks N] [--layers N] [--hidden N] [--batch N] [--width N] [--steps N] [--graph]
-                            [--kill RANK:STEP] [--seed N] [--marks]
+                            [--kill RANK:STEP] [--seed N] [--marks] [--hosts N]
 
+--hosts: the ranks are dealt out to so many hosts, as far as belay knows (BELAY_HOST_ID).
 --marks: each step is a pass, marked with tools/python/belay.py (PYTHONPATH).
 """
 import argparse
@@ -151,6 +152,8 @@ def life(rank, options, reports):
     if options.ranks > torch.cuda.device_count():  # ranks that share a GPU
         os.environ.update(NCCL_HOSTID=f"h{rank}", NCCL_SOCKET_IFNAME="lo", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1",
                           NCCL_IB_DISABLE="1")
+    if options.hosts > 1:
+        os.environ["BELAY_HOST_ID"] = f"host {rank * options.hosts // options.ranks}"
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port))
     torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group("nccl", rank=rank, world_size=options.ranks)
@@ -187,7 +190,7 @@ def collect(options, processes, reports):
 
 def options_of(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    for name, value in dict(ranks=2, layers=8, hidden=7168, batch=4, width=4, steps=40, seed=1, port=29577, cap=120).items():
+    for name, value in dict(ranks=2, layers=8, hidden=7168, batch=4, width=4, steps=40, seed=1, hosts=1, port=29577, cap=120).items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--graph", action="store_true")
     parser.add_argument("--marks", action="store_true")
