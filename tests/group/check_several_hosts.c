@@ -8,7 +8,6 @@
 #include "config.h"
 
 #include <check.h>
-#include <limits.h>
 #include <nccl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,13 +16,15 @@
 #include <unistd.h>
 
 #include "runtime/nccl/belay_nccl.h"
-#include "runtime/nccl/twin.h"
+#include "tests/group/nccl_client.h"
 #include "tests/support/cpu_gpu.h"
 #include "tests/support/log_contents.h"
-#include "tests/support/rank_calls.h"
 
-#define COUNT 9000
 #define CALLS 6
+
+/* Shared words, behind those of two meetings. */
+#define LEAVING	 9
+#define GOING_ON 10
 
 /* How the ranks are dealt out: the host of each. */
 struct hosts {
@@ -44,80 +45,23 @@ static bool is_one_host(const struct hosts *hosts)
 	return strspn(hosts->of, (char[]){hosts->of[0], '\0'}) == strlen(hosts->of);
 }
 
-struct client {
-	struct rank_seat *seat;
-	ncclComm_t comm;
-	cudaStream_t stream;
-	float *send, *recv;
-	unsigned made;
-};
-
 /* ---- a program ------------------------------------------------------------------------------- */
-
-static void set_environment(const struct hosts *hosts, int rank)
-{
-	static char path[PATH_MAX];
-	const char *build = getenv("top_builddir");
-
-	snprintf(path, sizeof(path), "%s/tests/support/.libs/libtest-nccl-stub.so",
-		 build ? build : ".");
-	setenv("BELAY_NCCL_LIBRARY", path, 1);
-	setenv("BELAY_LOG", "error", 1);
-	setenv("BELAY_START_MS", "10000", 1);
-	setenv("BELAY_DESTROY_MS", "500", 1);
-	setenv("BELAY_HOST_ID", (char[]){hosts->of[rank], '\0'}, 1);
-}
-
-/* By three of the shared words, from `first` on. */
-static ncclComm_t join(struct rank_seat *seat, int first)
-{
-	ncclUniqueId id = {{0}};
-	ncclComm_t comm = NULL;
-	uint64_t words[2]; /* a stub's id is two words long */
-
-	if (seat->rank == 0) {
-		RANK_EXPECT_STATUS(seat, (int)ncclGetUniqueId(&id), 0);
-		memcpy(words, id.internal, sizeof(words));
-		for (int i = 0; i < 2; i++)
-			atomic_store_explicit(&seat->words[first + i], words[i],
-					      memory_order_release);
-		rank_announce(seat, first + 2);
-	}
-	RANK_EXPECT(seat, rank_await(seat, first + 2, 1));
-	for (int i = 0; i < 2; i++)
-		words[i] = atomic_load_explicit(&seat->words[first + i], memory_order_acquire);
-	memcpy(id.internal, words, sizeof(words));
-	RANK_EXPECT_STATUS(seat, (int)ncclCommInitRank(&comm, seat->nranks, id, seat->rank), 0);
-	return comm;
-}
 
 static void open_client(struct client *client, struct rank_seat *seat, const struct hosts *hosts)
 {
-	*client = (struct client){.seat = seat};
-	set_environment(hosts, seat->rank);
-	cpu_gpu_set_current(0);
-	client->stream = cpu_gpu_stream_create();
-	client->send = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, COUNT * sizeof(float));
-	client->recv = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, COUNT * sizeof(float));
-	client->comm = join(seat, 0);
-}
-
-static void close_client(struct client *client)
-{
-	RANK_EXPECT_STATUS(client->seat, cpu_gpu_stream_sync(client->stream), 0);
-	cpu_gpu_memory_free(client->send);
-	cpu_gpu_memory_free(client->recv);
-	cpu_gpu_stream_free(client->stream);
-	cpu_gpu_end_default_stream();
+	setenv("BELAY_HOST_ID", (char[]){hosts->of[seat->rank], '\0'}, 1);
+	client_open(client, seat);
+	client->comm = client_join(client);
 }
 
 /* All ranks at once: one that has left is an error of NCCL's for the others. */
 static void leave(struct client *client)
 {
-	rank_announce(client->seat, 3);
-	RANK_EXPECT(client->seat, rank_await(client->seat, 3, (uint64_t)client->seat->nranks));
+	rank_announce(client->seat, LEAVING);
+	RANK_EXPECT(client->seat,
+		    rank_await(client->seat, LEAVING, (uint64_t)client->seat->nranks));
 	RANK_EXPECT_STATUS(client->seat, (int)ncclCommDestroy(client->comm), 0);
-	close_client(client);
+	client_close(client);
 }
 
 static void run(rank_scenario scenario, const struct hosts *hosts, const void *plan,
@@ -342,39 +286,15 @@ END_TEST
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void fill(struct client *client)
-{
-	client->made++;
-	for (size_t i = 0; i < COUNT; i++) {
-		client->send[i] =
-			(float)((unsigned)client->seat->rank * 100 + client->made + i % 13);
-		client->recv[i] = -1;
-	}
-}
-
-static bool is_sum(const struct client *client)
-{
-	unsigned n = (unsigned)client->seat->nranks;
-
-	for (size_t i = 0; i < COUNT; i++)
-		if (client->recv[i] !=
-		    (float)(100 * (n * (n - 1) / 2) + n * client->made + n * (unsigned)(i % 13)))
-			return false;
-	return true;
-}
-
 static ncclResult_t begin_call(struct client *client)
 {
-	fill(client);
-	return ncclAllReduce(client->send, client->recv, COUNT, ncclFloat32, ncclSum, client->comm,
-			     client->stream);
+	client_fill(client);
+	return client_all_reduce(client, client->comm, client->stream);
 }
 
 static void whole_call(struct client *client)
 {
-	RANK_EXPECT_STATUS(client->seat, (int)begin_call(client), 0);
-	RANK_EXPECT_STATUS(client->seat, cpu_gpu_stream_sync(client->stream), 0);
-	RANK_EXPECT(client->seat, is_sum(client));
+	client_whole_call(client, client->comm, client->stream);
 }
 
 struct recording {
@@ -400,7 +320,7 @@ static void make_calls(struct rank_seat *seat)
 	for (int i = 1; i < CALLS; i++) {
 		RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, client.stream), 0);
 		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
-		RANK_EXPECT(seat, is_sum(&client));
+		RANK_EXPECT(seat, client_has_sum(&client));
 	}
 	cpu_gpu_graph_free(graph);
 	leave(&client);
@@ -472,7 +392,7 @@ static void make_groups(struct rank_seat *seat)
 	float *maximum;
 
 	open_client(&client, seat, &two_and_two);
-	other = join(seat, 4);
+	other = client_join(&client);
 	RANK_EXPECT(seat, belay_nccl_comm(1) != NULL);
 	maximum = cpu_gpu_memory(GPU_POINTER_DEVICE, 0, sizeof(float));
 	for (int i = 0; i < 3; i++) {
@@ -488,7 +408,7 @@ static void make_groups(struct rank_seat *seat)
 			RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
 		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
 		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
-		RANK_EXPECT(seat, is_sum(&client));
+		RANK_EXPECT(seat, client_has_sum(&client));
 		RANK_EXPECT(seat, *maximum == (float)(3 + i));
 	}
 	cpu_gpu_memory_free(maximum);
@@ -515,16 +435,16 @@ static void come_late(struct rank_seat *seat)
 	open_client(&client, seat, &two_and_two);
 	whole_call(&client);
 	if (seat->rank == 3)
-		RANK_EXPECT(seat, rank_await(seat, 8, 1));
+		RANK_EXPECT(seat, rank_await(seat, GOING_ON, 1));
 	RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
 	for (int i = 0; seat->rank == 2 && i < 5000 && !statistics.late_by_rank[1]; i++) {
 		usleep(1000);
 		RANK_EXPECT_STATUS(seat, belay_comm_statistics(belay_nccl_comm(0), &statistics), 0);
 	}
 	if (seat->rank == 2)
-		rank_announce(seat, 8);
+		rank_announce(seat, GOING_ON);
 	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
-	RANK_EXPECT(seat, is_sum(&client));
+	RANK_EXPECT(seat, client_has_sum(&client));
 	RANK_EXPECT_STATUS(seat, belay_comm_statistics(belay_nccl_comm(0), &statistics), 0);
 	RANK_EXPECT(seat, statistics.late_by_rank[1] == (seat->rank == 2));
 	leave(&client);
@@ -573,15 +493,15 @@ static void lose_a_rank(struct rank_seat *seat)
 	open_client(&client, seat, &two_and_two);
 	whole_call(&client);
 	/* Else the first call that is not finished everywhere might be this one. */
-	rank_announce(seat, 8);
-	RANK_EXPECT(seat, rank_await(seat, 8, 4));
+	rank_announce(seat, GOING_ON);
+	RANK_EXPECT(seat, rank_await(seat, GOING_ON, 4));
 	if (seat->rank == 3)
 		(void)raise(SIGKILL);
 	result = begin_call(&client);
 	/* Its host may know already. */
 	RANK_EXPECT(seat, result == ncclSuccess || (seat->rank == 2 && result == ncclRemoteError));
 	poll_and_abort(&client);
-	close_client(&client);
+	client_close(&client);
 }
 
 START_TEST(a_killed_rank_is_a_verdict_on_its_host_at_once_and_on_others_when_nccl_tells)
@@ -620,11 +540,11 @@ static void hang_elsewhere(struct rank_seat *seat)
 		RANK_EXPECT_STATUS(seat, (int)begin_call(&client), 0);
 		note_verdict(seat);
 		RANK_EXPECT(seat, begin_call(&client) == ncclRemoteError);
-		rank_announce(seat, 8);
+		rank_announce(seat, GOING_ON);
 	}
-	RANK_EXPECT(seat, rank_await(seat, 8, 1));
+	RANK_EXPECT(seat, rank_await(seat, GOING_ON, 1));
 	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
-	close_client(&client);
+	client_close(&client);
 }
 
 START_TEST(a_rank_of_another_host_that_hangs_is_a_verdict_at_the_hard_deadline)
