@@ -23,20 +23,15 @@
 struct kind {
 	enum belay_op op;
 	float wanted[NRANKS][NRANKS]; /* by rank */
-	bool only_root;		      /* rank 1 */
 };
 
 #define ROOT 1
 
 static const struct kind kinds[] = {
-	{BELAY_ALL_GATHER, {{0, 10}, {0, 10}}, false},
-	{BELAY_REDUCE_SCATTER, {{10, -1}, {12, -1}}, false},
-	{BELAY_BROADCAST, {{10, 11}, {10, 11}}, false},
-	{BELAY_REDUCE, {{-1, -1}, {10, 12}}, true},
-	{BELAY_ALL_TO_ALL, {{0, 10}, {1, 11}}, false},
-	{BELAY_GATHER, {{-1, -1}, {0, 10}}, true},
-	{BELAY_SCATTER, {{10, -1}, {11, -1}}, false},
-	{BELAY_AVG, {{5, 6}, {5, 6}}, false},
+	{BELAY_ALL_GATHER, {{0, 10}, {0, 10}}},	 {BELAY_REDUCE_SCATTER, {{10, -1}, {12, -1}}},
+	{BELAY_BROADCAST, {{10, 11}, {10, 11}}}, {BELAY_REDUCE, {{-1, -1}, {10, 12}}},
+	{BELAY_ALL_TO_ALL, {{0, 10}, {1, 11}}},	 {BELAY_GATHER, {{-1, -1}, {0, 10}}},
+	{BELAY_SCATTER, {{10, -1}, {11, -1}}},	 {BELAY_AVG, {{5, 6}, {5, 6}}},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -298,6 +293,48 @@ START_TEST(calls_of_a_group_that_follow_one_another_go_as_one)
 }
 END_TEST
 
+/* What is exchanged by sends and receives goes out in the gathers of the same group, which come
+ * behind them. */
+static void exchange_and_gather(struct rank_seat *seat)
+{
+	struct client client;
+	int peer = 1 - seat->rank;
+
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	for (int i = 0; i < 5; i++) {
+		clear(&client);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclAllGather(client.recv, client.recv + 100, 2,
+						      ncclFloat32, client.comm, client.stream),
+				   0);
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclSend(client.send, 2, ncclFloat32, peer, client.comm,
+						 client.stream),
+				   0);
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclRecv(client.recv, 2, ncclFloat32, peer, client.comm,
+						 client.stream),
+				   0);
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, client.recv[1] == (float)(10 * peer + 1));
+		RANK_EXPECT(seat, client.recv[101] == 11 && client.recv[103] == 1);
+	}
+	RANK_EXPECT(seat, client_belays_calls(client.comm, 5) == 5);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(sends_and_receives_of_a_group_come_before_its_watched_calls)
+{
+	struct rank_group group;
+
+	client_run(exchange_and_gather, NULL, &group);
+}
+END_TEST
+
 /* Both communicators in one group, each rank in an order of its own. */
 static void gather_on_two(struct rank_seat *seat)
 {
@@ -427,6 +464,7 @@ static Suite *suite(void)
 		       other_collectives_are_left_alone_where_only_allreduces_are_to_be_watched);
 	tcase_add_test(tests, allreduces_that_belay_has_not_are_nccls_and_watched);
 	tcase_add_loop_test(tests, calls_of_a_group_that_follow_one_another_go_as_one, 0, 2);
+	tcase_add_test(tests, sends_and_receives_of_a_group_come_before_its_watched_calls);
 	tcase_add_test(
 		tests,
 		watched_calls_of_two_communicators_in_one_group_are_in_one_order_on_all_ranks);

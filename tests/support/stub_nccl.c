@@ -58,7 +58,8 @@ struct ncclComm {
 	bool blocking;
 	_Atomic int pending; /* not blocking: says once more that it is in progress */
 	_Atomic int data_calls;
-	uint64_t round; /* of the last chunk begun; by whoever carries the operations out */
+	const void *sent; /* by ncclSend(); for ncclRecv() */
+	uint64_t round;	  /* of the last chunk begun; by whoever carries the operations out */
 	struct ncclComm *next;
 };
 
@@ -259,7 +260,8 @@ enum kind {
 	REDUCE,
 	ALL_TO_ALL,
 	GATHER,
-	SCATTER
+	SCATTER,
+	RECEIVE
 };
 
 /* One operation on a communicator; carried out in steps. */
@@ -416,6 +418,7 @@ static void take_chunk(const struct operation *o, size_t at, size_t bytes)
 		take_slice(o, reduced, at, bytes, o->comm->rank, o->recv);
 		break;
 	case BROADCAST:
+	case RECEIVE:
 		memcpy(o->recv + at, sources[o->root], bytes);
 		break;
 	case SCATTER:
@@ -802,4 +805,24 @@ ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
 	o.send = comm->rank == root ? sendbuff : NULL;
 	o.bytes = count * bytes_of(datatype) * (size_t)comm->nranks;
 	DATA_CALL(Scatter, &o, sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+
+/* All ranks send to a peer, then receive as much from one, and begin both with the second. */
+ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+		      ncclComm_t comm, cudaStream_t stream)
+{
+	GO_WRONG("Send", comm);
+	PASS_ON(ncclSend, sendbuff, count, datatype, peer, comm, stream);
+	comm->sent = sendbuff;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+		      ncclComm_t comm, cudaStream_t stream)
+{
+	struct operation o = {.kind = RECEIVE, .recv = recvbuff, .root = peer};
+
+	o.send = has_real() ? NULL : comm->sent;
+	o.bytes = count * bytes_of(datatype);
+	DATA_CALL(Recv, &o, recvbuff, count, datatype, peer, comm, stream);
 }
