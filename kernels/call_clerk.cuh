@@ -180,7 +180,8 @@ SYMM_INLINE void clerk_results(const struct symm_call &call, struct block_words 
 			       const struct clerk_work &work)
 {
 	barrier_wait<BARRIER_RESULTS>(call.workers + 32);
-	if (work.flagged && !block.leave)
+	/* Asked once for the warp: lanes that looked by themselves might part here. */
+	if (work.flagged && !__any_sync(~0u, block.leave))
 		vouch_for_results(call, block);
 	__syncwarp();
 	block.step = SYMM_BLOCK_RESULTS;

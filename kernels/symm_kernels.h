@@ -137,6 +137,17 @@ int symm_launch_probe(const struct symm_comm *comm, uint64_t round, int drop,
 int symm_launch_probe_read(const struct symm_comm *comm, uint64_t round, uint32_t *ret_seen,
 			   struct CUstream_st *stream);
 
+/* How fast this device reaches its peers, all at once: for `ns` it stores "not here" into its
+ * full-wire slots in every peer's region, which stand so, or loads (`pull`) from them. Before the
+ * first turn only. Each block says what it has moved, and how long that took until it had arrived,
+ * to moved[block] (host memory). */
+#define SYMM_LINK_BLOCKS 16
+struct symm_moved {
+	uint64_t bytes, ns;
+};
+int symm_launch_link_probe(const struct symm_comm *comm, int pull, uint64_t ns,
+			   struct symm_moved *moved, struct CUstream_st *stream);
+
 /* Rescue: reduces `nranks` parts, `part_stride` bytes apart in rank order, into output; adds the
  * output's digest to *digest (device memory). Any alignment of output. */
 int symm_launch_reduce(const void *parts, uint64_t part_stride, uint32_t nranks, uint64_t count,

@@ -73,6 +73,12 @@ int symm_launch_probe_read(const struct symm_comm *comm UNUSED, uint64_t round U
 	return NO_KERNELS;
 }
 
+int symm_launch_link_probe(const struct symm_comm *comm UNUSED, int pull UNUSED, uint64_t ns UNUSED,
+			   struct symm_moved *moved UNUSED, struct CUstream_st *stream UNUSED)
+{
+	return NO_KERNELS;
+}
+
 int symm_launch_reduce(const void *parts UNUSED, uint64_t part_stride UNUSED,
 		       uint32_t nranks UNUSED, uint64_t count UNUSED, int dtype UNUSED,
 		       int op UNUSED, void *output UNUSED, uint64_t *digest UNUSED,

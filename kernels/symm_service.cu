@@ -165,6 +165,60 @@ int symm_launch_probe_read(const struct symm_comm *comm, uint64_t round, uint32_
 	return symm_enqueue((const void *)symm_probe_read, 1, 32, arguments, stream);
 }
 
+/* ---- how fast links are ------------------------------------------------------------------- */
+
+/* The k-th peer that a block turns to: blocks begin with different ones. */
+SYMM_INLINE uint32_t link_peer(const struct symm_comm &comm, uint32_t k)
+{
+	return (comm.rank + 1 + (blockIdx.x + k) % (comm.nranks - 1)) % comm.nranks;
+}
+
+/* This thread's part of the slots at one peer, once; returns its bytes. */
+SYMM_INLINE uint64_t move_slots(const struct symm_comm &comm, uint32_t peer, int pull)
+{
+	const struct symm_words not_here = {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+	char *slots = region_of(comm, peer) + comm.layout.wire + comm.rank * comm.layout.wire_bytes;
+	uint64_t step = 16ull * gridDim.x * blockDim.x, bytes = 0;
+
+#pragma unroll 4
+	for (uint64_t at = 16ull * (blockIdx.x * blockDim.x + threadIdx.x);
+	     at < comm.layout.wire_bytes; at += step) {
+		if (pull)
+			(void)load_words(slots + at);
+		else
+			store_words(slots + at, not_here);
+		bytes += 16;
+	}
+	return bytes;
+}
+
+static __global__ void symm_link_probe(const __grid_constant__ struct symm_comm comm, int pull,
+				       uint64_t ns, struct symm_moved *ret_moved)
+{
+	__shared__ unsigned long long all;
+	uint64_t start = ticks_now(), bytes = 0;
+
+	if (threadIdx.x == 0)
+		all = 0;
+	__syncthreads();
+	for (uint32_t k = 0; ticks_now() - start < ns; k++)
+		bytes += move_slots(comm, link_peer(comm, k), pull);
+	fence_system(); /* what was pushed has arrived */
+	atomicAdd(&all, (unsigned long long)bytes);
+	__syncthreads();
+	if (threadIdx.x == 0)
+		store_pair(&ret_moved[blockIdx.x], all, ticks_now() - start);
+}
+
+int symm_launch_link_probe(const struct symm_comm *comm, int pull, uint64_t ns,
+			   struct symm_moved *moved, struct CUstream_st *stream)
+{
+	void *arguments[] = {symm_argument(comm), &pull, &ns, &moved};
+
+	return symm_enqueue((const void *)symm_link_probe, SYMM_LINK_BLOCKS, INIT_THREADS,
+			    arguments, stream);
+}
+
 /* ---- comparison of clocks ----------------------------------------------------------------- */
 
 /* No pause between two looks: what it would take is the error of the comparison. */
@@ -251,6 +305,7 @@ static const struct symm_kernel service_kernels[] = {
 	SYMM_KERNEL(symm_selftest_verify),
 	SYMM_KERNEL(symm_probe),
 	SYMM_KERNEL(symm_probe_read),
+	SYMM_KERNEL(symm_link_probe),
 	SYMM_KERNEL(symm_calibrate),
 	SYMM_KERNEL(symm_pass),
 };

@@ -446,6 +446,21 @@ static int self_test(struct creation *c)
 	return 0;
 }
 
+/* All ranks push, then all pull. */
+static int probe_links(struct creation *c)
+{
+	bool slow = due_at_start(c->comm, FAULT_SLOW_PUSH);
+	int status = rendezvous_barrier(c->meeting);
+
+	if (status)
+		return status;
+	device_probe_links(c->comm, false, slow);
+	status = rendezvous_barrier(c->meeting);
+	if (status == 0)
+		device_probe_links(c->comm, true, slow);
+	return status;
+}
+
 /* Behind a barrier after nccl_worker_prepare(). */
 static void join_nccl(struct creation *c)
 {
@@ -553,6 +568,11 @@ static void trace_creation(const struct belay_comm *comm, uint32_t usable)
 	size_t used;
 
 	used = (size_t)snprintf(event.text, sizeof(event.text), "%s", belay_version());
+	if (comm->device && device_asks_link_probe(comm)) {
+		snprintf(event.text + used, sizeof(event.text) - used, "; ");
+		device_describe_links(comm, event.text + used + 2, sizeof(event.text) - used - 2);
+		used = strlen(event.text);
+	}
 	if (comm_only_watches(comm)) {
 		event.peer = comm->world.rank[comm->rank];
 		snprintf(event.text + used, sizeof(event.text) - used, "; ");
@@ -635,6 +655,8 @@ static int join(struct creation *c)
 		status = share_devices(c);
 	if (status == 0)
 		status = self_test(c);
+	if (status == 0 && comm->device && !comm_only_watches(comm) && device_asks_link_probe(comm))
+		status = probe_links(c);
 	if (status == 0)
 		join_nccl(c);
 	if (status == 0)

@@ -66,6 +66,7 @@ static const struct kind {
 	[FAULT_NCCL_HANG]   = { "nccl-hang",   FAULT_AT_STAGE,     KIND_NCCL },
 	[FAULT_CUDA_STICKY] = { "cuda-sticky", FAULT_AT_STAGE,     KIND_CUDA },
 	[FAULT_STARVE]      = { "starve",      FAULT_AT_STAGE,     KIND_TIMED },
+	[FAULT_SLOW_PUSH]   = { "slow-push",   FAULT_AT_HANDSHAKE, 0 },
 	/* clang-format on */
 };
 
@@ -81,7 +82,7 @@ static const char *const points[] = {
 #define KIND_NAMES                                                                                 \
 	"drop, delay:MS, kill, stop:MS, corrupt, flag, skip, extra, swap, count, dtype, op, "      \
 	"map-fail, "                                                                               \
-	"selftest, nccl-error, nccl-hang, cuda-sticky or starve:MS"
+	"selftest, nccl-error, nccl-hang, cuda-sticky, starve:MS or slow-push"
 #define POINT_NAMES "handshake, stage, push, wait, reduce, rescue, verdict or destroy"
 
 const char *fault_kind_name(enum fault_kind kind)

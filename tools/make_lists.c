@@ -55,10 +55,12 @@ static const char *const fault_lines[] = {
 	"S  a call: A, A:B, A:B:STEP, or * (the default) for every call",
 	"K  drop, delay:MS, kill, stop:MS, corrupt, flag, skip, extra, swap, count, dtype, op, "
 	"map-fail,",
-	"   selftest, nccl-error, nccl-hang, cuda-sticky or starve:MS; MS in milliseconds, 0.5 too",
+	"   selftest, nccl-error, nccl-hang, cuda-sticky, starve:MS or slow-push; MS in milliseconds, "
+	"0.5 too",
 	"A  just before which step: handshake, stage, push, wait, reduce, rescue, verdict or "
 	"destroy;",
-	"   by default push for drop and corrupt, handshake for map-fail and selftest, else stage",
+	"   by default push for drop and corrupt, handshake for map-fail, selftest and slow-push, "
+	"else stage",
 };
 
 static const char *const tune_lines[] = {

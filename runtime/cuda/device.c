@@ -243,6 +243,9 @@ static void tell_facts(const struct belay_comm *comm, const struct gpu_facts *fa
 	told->numa_node = facts->numa_node;
 	told->multiprocessors = (uint32_t)facts->multiprocessors;
 	told->compute = (uint32_t)(facts->compute_major * 10 + facts->compute_minor);
+	for (uint32_t i = 0; i < comm->faults.count; i++)
+		if (comm->faults.list[i].kind == FAULT_SLOW_PUSH)
+			told->asks_probe = 1;
 	told->present = 1;
 }
 
@@ -302,6 +305,9 @@ static void plan_launches(struct belay_comm *comm)
 	if (device->topology == TOPOLOGY_PCIE &&
 	    topology_has_islands(comm->control.device, comm->nranks))
 		table->islands = true;
+	/* A tuning file's rows are taken as they stand. */
+	table->pulls = comm->tuning.device[device->topology].nrows == 0 &&
+		       topology_pushes_slowly(comm->control.device, comm->nranks);
 	/* 0: no grid is one of which two may stand there. */
 	table->pair_blocks_max =
 		comm->tuning.plain_launches

@@ -115,6 +115,7 @@ struct device_answers {
 	uint64_t digest;
 	struct symm_mode mode;
 	uint64_t scratch[8];
+	_Alignas(16) struct symm_moved moved[SYMM_LINK_BLOCKS];
 };
 
 /* Which device a communicator is for, by BELAY_DEVICE: "host", a number, or "auto": the device of
@@ -141,6 +142,15 @@ int device_share(struct belay_comm *comm, uint64_t deadline_ns, const char *refu
 int device_selftest_write(struct belay_comm *comm, uint64_t nonce, bool spoil, char *ret_why,
 			  size_t size);
 int device_selftest_verify(struct belay_comm *comm, uint64_t nonce, char *ret_why, size_t size);
+
+/* Between the self-test and the agreement on paths, behind a barrier each: how fast this rank
+ * reaches all peers, while all try. Bounded; what fails says nothing. Whether it is to be made all
+ * ranks know alike. The agreement shows the results to all, and device_start() acts on them. */
+bool device_asks_link_probe(const struct belay_comm *comm);
+void device_probe_links(struct belay_comm *comm, bool pull, bool slow);
+
+/* "pushes N MB/s, pulls M MB/s ...", of the slowest ranks; "" where no probe was made. */
+void device_describe_links(const struct belay_comm *comm, char *text, size_t size);
 
 /* After the paths are agreed and before the last barrier. 0, or a status with causes. */
 int device_start(struct belay_comm *comm);

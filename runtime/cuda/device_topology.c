@@ -6,6 +6,9 @@
 
 /* The first compute capability (major * 10 + minor) that knows programmatic dependent launch. */
 #define COMPUTE_PROGRAMMATIC 90
+/* Pushes that are slower than pulls by less than this win all the same: a pull waits for the peer's
+ * answer. */
+#define PUSH_SLOWNESS 3
 
 bool topology_same_device(const struct control_facts *a, const struct control_facts *b)
 {
@@ -58,6 +61,30 @@ enum launch_topology topology_of(const struct control_device *devices, uint32_t 
 		return TOPOLOGY_PCIE;
 	/* A rank alone has no link to be slow on. */
 	return pairs.nvlink ? TOPOLOGY_NVLINK : TOPOLOGY_ONE_DEVICE;
+}
+
+bool topology_asks_probe(const struct control_device *devices, uint32_t nranks)
+{
+	bool asked = false;
+
+	for (uint32_t r = 0; r < nranks; r++)
+		asked = asked || devices[r].facts.asks_probe;
+	return nranks > 1 && (asked || topology_of(devices, nranks) == TOPOLOGY_PCIE);
+}
+
+bool topology_pushes_slowly(const struct control_device *devices, uint32_t nranks)
+{
+	uint64_t push = UINT64_MAX, pull = UINT64_MAX;
+
+	for (uint32_t r = 0; r < nranks; r++) {
+		const struct control_facts *facts = &devices[r].facts;
+
+		if (facts->push_rate == 0 || facts->pull_rate == 0)
+			return false;
+		push = facts->push_rate < push ? facts->push_rate : push;
+		pull = facts->pull_rate < pull ? facts->pull_rate : pull;
+	}
+	return push < pull / PUSH_SLOWNESS;
 }
 
 /* Of the ranks from `first` up to `end`; -1: not known, or not the same one. */

@@ -23,6 +23,13 @@ enum launch_topology topology_of(const struct control_device *devices, uint32_t 
  * what goes between them is slow; at least two ranks in each. */
 bool topology_has_islands(const struct control_device *devices, uint32_t nranks);
 
+/* Whether the links are to be probed: pushes over PCIe may collapse where many push at once. */
+bool topology_asks_probe(const struct control_device *devices, uint32_t nranks);
+
+/* What the probe says: the slowest rank's pushes take more than three times as long as the slowest
+ * one's pulls. False where any rank has made none. */
+bool topology_pushes_slowly(const struct control_device *devices, uint32_t nranks);
+
 /* The largest grid that fits on every device. Ranks that share one run at the same time, each with
  * one call, and leave room for a rescue; a rank that is alone has room for a second communicator,
  * or for the call behind. At least 1. */

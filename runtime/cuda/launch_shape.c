@@ -194,10 +194,11 @@ static bool sends_several(uint8_t algorithm, uint32_t nranks, uint64_t bytes, ui
 	}
 }
 
-static uint8_t algorithm_of(const struct launch_table *table, const struct launch_row *row)
+static uint8_t algorithm_of(const struct launch_table *table, uint8_t algorithm)
 {
-	return row->algorithm == SYMM_ISLAND && !table->islands ? SYMM_TWOSHOT_WIRE
-								: row->algorithm;
+	if (table->pulls && algorithm != SYMM_ONESHOT_PACKETS)
+		return SYMM_TWOSHOT_PULL;
+	return algorithm == SYMM_ISLAND && !table->islands ? SYMM_TWOSHOT_WIRE : algorithm;
 }
 
 struct launch_shape launch_shape_of(const struct launch_table *table,
@@ -205,7 +206,8 @@ struct launch_shape launch_shape_of(const struct launch_table *table,
 				    uint64_t bytes, uint8_t dtype)
 {
 	const struct launch_row *row = row_of(table, bytes);
-	uint8_t wanted = wire_carries(dtype) ? algorithm_of(table, row) : row->algorithm_other;
+	uint8_t wanted =
+		algorithm_of(table, wire_carries(dtype) ? row->algorithm : row->algorithm_other);
 	uint8_t algorithm = algorithm_with_room(layout, nranks, wanted, bytes, dtype);
 	uint32_t threads = clamp(row->threads / WARP * WARP, WARP, THREADS_MAX);
 	uint64_t blocks = blocks_with_work(algorithm, bytes, threads);

@@ -42,6 +42,9 @@ struct launch_table {
 	 * beginning with the one after it: one stream out of each device and one into each, instead
 	 * of all at once. */
 	bool staged;
+	/* Agreed: pushes to all peers at once are far slower than pulls, so all but rows of
+	 * SYMM_ONESHOT_PACKETS are carried out as SYMM_TWOSHOT_PULL. */
+	bool pulls;
 };
 
 struct launch_shape {

@@ -161,6 +161,8 @@ struct control_facts {
 	uint64_t peer_access; /* bit r: can map rank r's device */
 	uint64_t peer_native; /* ... with native atomics */
 	uint64_t peer_nvlink; /* ... over NVLink */
+	uint32_t asks_probe;  /* 1: links are to be probed, whatever they are (for tests) */
+	uint64_t push_rate, pull_rate; /* of the probe, bytes per ms; 0: none was made */
 };
 
 /* One rank's device side. Posts are written by its kernels, orders and facts by its process. */

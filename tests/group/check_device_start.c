@@ -146,6 +146,40 @@ START_TEST(four_ranks_on_two_devices_share_all_regions)
 }
 END_TEST
 
+/* What the probe of the links has made of the launch table, the same on every rank. */
+static void start_with_probe(struct rank_seat *seat)
+{
+	const char *fault = seat->plan;
+	struct launch_shape shape;
+	struct device *device;
+	char text[80];
+
+	seat->config.device = "0";
+	seat->config.paths = NO_NCCL;
+	seat->config.fault = fault;
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	device = seat->comm->device;
+	shape = launch_shape_of(&device->table, &device->symm.layout, seat->comm->nranks,
+				UINT64_C(1) << 20, BELAY_BF16);
+	device_describe_links(seat->comm, text, sizeof(text));
+	RANK_EXPECT(seat, device->table.pulls == (fault != NULL));
+	RANK_EXPECT(seat, (strstr(text, ": twoshot-pull") != NULL) == (fault != NULL));
+	RANK_EXPECT(seat, !fault || shape.algorithm == SYMM_TWOSHOT_PULL);
+	RANK_EXPECT(seat, fault || text[0] == '\0');
+	rank_destroy(seat);
+}
+
+START_TEST(pushes_that_one_rank_finds_slow_make_all_ranks_pull)
+{
+	static const char *const faults[] = {NULL, "rank=1,kind=slow-push"};
+	struct rank_group group;
+
+	rank_group_run(
+		&(struct rank_spec){.nranks = 3, .scenario = start_with_probe, .plan = faults[_i]},
+		&group);
+}
+END_TEST
+
 /* With auto the calling thread's context decides, and nothing else. */
 static void start_by_context(struct rank_seat *seat)
 {
@@ -298,6 +332,7 @@ static Suite *suite(void)
 	tcase_set_timeout(tests, 90);
 	tcase_add_loop_test(tests, every_rank_takes_the_same_start, 0,
 			    (int)(sizeof(starts) / sizeof(starts[0])));
+	tcase_add_loop_test(tests, pushes_that_one_rank_finds_slow_make_all_ranks_pull, 0, 2);
 	tcase_add_test(tests, four_ranks_on_two_devices_share_all_regions);
 	tcase_add_test(tests, auto_takes_the_device_of_the_current_context);
 	tcase_add_loop_test(tests, a_rank_that_dies_in_the_start_ends_it_for_all, 0, 2 * STEPS);

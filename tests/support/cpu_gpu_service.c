@@ -132,6 +132,30 @@ int symm_launch_selftest_verify(const struct symm_comm *comm, uint64_t nonce, in
 		stream);
 }
 
+/* ---- how fast links are --------------------------------------------------------------------- */
+
+/* Memory of one machine: as fast one way as the other. */
+static enum cpu_gpu_step link_probe(const void *arguments, void *run)
+{
+	const struct service_arguments *a = arguments;
+	struct symm_moved *moved = a->answer;
+
+	(void)run;
+	for (unsigned b = 0; b < SYMM_LINK_BLOCKS; b++)
+		moved[b] = (struct symm_moved){.bytes = 1 << 20, .ns = a->max_ns};
+	return CPU_GPU_ENDED;
+}
+SERVICE(link_probe);
+
+int symm_launch_link_probe(const struct symm_comm *comm, int pull, uint64_t ns,
+			   struct symm_moved *moved, struct CUstream_st *stream)
+{
+	return enqueue(&link_probe_kernel,
+		       &(struct service_arguments){
+			       .comm = *comm, .choice = pull, .max_ns = ns, .answer = moved},
+		       stream);
+}
+
 /* ---- the breaker's probe -------------------------------------------------------------------- */
 
 static uint64_t *probe_word(const struct symm_comm *comm, uint32_t owner, uint32_t writer)

@@ -81,6 +81,45 @@ START_TEST(halves_of_the_ranks_on_two_numa_nodes_are_islands)
 }
 END_TEST
 
+static const struct {
+	const char *what;
+	uint64_t push[4], pull[4];
+	bool slow;
+} rate_rows[] = {
+	{"no probe was made", {0}, {0}, false},
+	{"as fast one way as the other", {50, 50, 50, 50}, {50, 50, 50, 50}, false},
+	{"three times as long", {30, 30, 10, 30}, {30, 30, 30, 30}, false},
+	{"more than three times", {30, 30, 9, 30}, {30, 30, 30, 30}, true},
+	{"the slowest of each counts", {9, 90, 90, 90}, {90, 90, 90, 20}, false},
+	{"pulls are slower", {50, 50, 50, 50}, {5, 5, 5, 5}, false},
+	{"one rank has not pushed", {0, 1, 1, 1}, {50, 50, 50, 50}, false},
+	{"one rank has not pulled", {1, 1, 1, 1}, {50, 50, 50, 0}, false},
+};
+
+START_TEST(pushes_that_take_more_than_three_times_as_long_are_slow)
+{
+	place("abcd", (const uint64_t[4]){0});
+	for (int r = 0; r < 4; r++) {
+		devices[r].facts.push_rate = rate_rows[_i].push[r];
+		devices[r].facts.pull_rate = rate_rows[_i].pull[r];
+	}
+	ck_assert_msg(topology_pushes_slowly(devices, 4) == rate_rows[_i].slow, "%s",
+		      rate_rows[_i].what);
+}
+END_TEST
+
+START_TEST(links_are_probed_over_pcie_or_when_a_rank_asks)
+{
+	place("abcd", (const uint64_t[4]){0});
+	ck_assert(topology_asks_probe(devices, 4));
+	ck_assert(!topology_asks_probe(devices, 1));
+	place("abcd", (const uint64_t[4]){15, 15, 15, 15});
+	ck_assert(!topology_asks_probe(devices, 4));
+	devices[2].facts.asks_probe = 1;
+	ck_assert(topology_asks_probe(devices, 4));
+}
+END_TEST
+
 START_TEST(a_rank_alone_is_on_one_device)
 {
 	place("abcd", (const uint64_t[4]){0});
@@ -221,6 +260,9 @@ static Suite *suite(void)
 	tcase_add_loop_test(topology, the_slowest_pair_makes_the_topology, 0, COUNT(rows));
 	tcase_add_loop_test(topology, halves_of_the_ranks_on_two_numa_nodes_are_islands, 0,
 			    COUNT(node_rows));
+	tcase_add_loop_test(topology, pushes_that_take_more_than_three_times_as_long_are_slow, 0,
+			    COUNT(rate_rows));
+	tcase_add_test(topology, links_are_probed_over_pcie_or_when_a_rank_asks);
 	tcase_add_test(topology, a_rank_alone_is_on_one_device);
 	tcase_add_test(topology, an_older_device_keeps_all_from_programmatic_launch);
 	tcase_add_test(topology, the_smallest_bound_counts_for_all);

@@ -60,6 +60,7 @@ static const struct {
 	{"rank=2,seq=1,kind=dtype", {2, 1, 1, 1, FAULT_DTYPE, FAULT_AT_STAGE, 0}},
 	{"rank=2,seq=1,kind=op", {2, 1, 1, 1, FAULT_OP, FAULT_AT_STAGE, 0}},
 	{"rank=2,kind=map-fail", {2, 0, UINT64_MAX, 1, FAULT_MAP_FAIL, FAULT_AT_HANDSHAKE, 0}},
+	{"rank=2,kind=slow-push", {2, 0, UINT64_MAX, 1, FAULT_SLOW_PUSH, FAULT_AT_HANDSHAKE, 0}},
 	{"rank=2,kind=selftest", {2, 0, UINT64_MAX, 1, FAULT_SELFTEST, FAULT_AT_HANDSHAKE, 0}},
 	{"rank=2,seq=1,kind=starve:2000", {2, 1, 1, 1, FAULT_STARVE, FAULT_AT_STAGE, 2000000000}},
 	{"rank=2,seq=1,kind=nccl-error", {2, 1, 1, 1, FAULT_NCCL_ERROR, FAULT_AT_STAGE, 0}},
@@ -309,11 +310,11 @@ END_TEST
 
 START_TEST(every_kind_and_point_has_a_name)
 {
-	for (int kind = FAULT_NONE; kind <= FAULT_STARVE; kind++)
+	for (int kind = FAULT_NONE; kind <= FAULT_SLOW_PUSH; kind++)
 		ck_assert_str_ne(fault_kind_name((enum fault_kind)kind), "unknown");
 	for (int at = FAULT_AT_HANDSHAKE; at <= FAULT_AT_DESTROY; at++)
 		ck_assert_str_ne(fault_point_name((enum fault_point)at), "unknown");
-	ck_assert_str_eq(fault_kind_name((enum fault_kind)(FAULT_STARVE + 1)), "unknown");
+	ck_assert_str_eq(fault_kind_name((enum fault_kind)(FAULT_SLOW_PUSH + 1)), "unknown");
 	ck_assert_str_eq(fault_point_name((enum fault_point)0), "unknown");
 }
 END_TEST

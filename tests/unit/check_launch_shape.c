@@ -219,6 +219,26 @@ START_TEST(peers_are_served_in_order_where_a_worker_has_several_packets_for_one)
 }
 END_TEST
 
+START_TEST(where_pushes_collapse_all_but_packets_is_pulled)
+{
+	for (uint8_t wanted = 0; wanted < SYMM_ALGORITHMS; wanted++) {
+		struct launch_table table = {
+			.nrows = 1,
+			.row = {{UINT64_MAX, wanted, SYMM_ONESHOT_PACKETS, 8, 256}},
+			.blocks_max = SYMM_BLOCKS_MAX,
+			.islands = true,
+			.pulls = true,
+		};
+		bool packets = wanted == SYMM_ONESHOT_PACKETS;
+
+		ck_assert_uint_eq(launch_shape_of(&table, &roomy, 4, KB(64), BELAY_BF16).algorithm,
+				  packets ? SYMM_ONESHOT_PACKETS : SYMM_TWOSHOT_PULL);
+		ck_assert_uint_eq(launch_shape_of(&table, &roomy, 4, KB(64), BELAY_I32).algorithm,
+				  SYMM_ONESHOT_PACKETS);
+	}
+}
+END_TEST
+
 START_TEST(only_grids_that_fit_twice_let_the_next_one_come_early)
 {
 	struct launch_table table = two_rows;
@@ -276,6 +296,7 @@ static Suite *suite(void)
 	tcase_add_test(c, threads_are_whole_warps_up_to_512);
 	tcase_add_test(c, every_built_in_table_is_sound);
 	tcase_add_test(c, peers_are_served_in_order_where_a_worker_has_several_packets_for_one);
+	tcase_add_test(c, where_pushes_collapse_all_but_packets_is_pulled);
 	tcase_add_test(c, only_grids_that_fit_twice_let_the_next_one_come_early);
 	tcase_add_test(c, all_ranks_calls_fit_on_the_device_together);
 	tcase_add_test(c, names_are_those_of_the_tuning_file);
