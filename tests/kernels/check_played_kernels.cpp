@@ -95,6 +95,82 @@ static std::string one_hit(uint64_t seed, uint32_t nranks, uint32_t algorithm, u
 	return ranks.problem;
 }
 
+/* One write that gets lost: of slice 0, or rank 1's input of it. */
+enum island_write {
+	LOST_INPUT,	/* to rank 0 */
+	LOST_SUM,	/* across to the upper owner */
+	LOST_ACROSS,	/* the result, to the lower owner */
+	LOST_PASSED_ON, /* ... and from it to rank 1 */
+	LOST_UPPER,	/* the result, to the second rank of the upper half */
+	ISLAND_WRITES
+};
+
+/* Whose region the write goes to, and what is said there of its loss. */
+struct island_loss {
+	uint32_t reader, phase, maker;
+};
+
+static struct island_loss loss_of(uint32_t write, uint32_t half)
+{
+	switch (write) {
+	case LOST_INPUT:
+		return {0, 1, 1};
+	case LOST_SUM:
+		return {half, 2, 0};
+	case LOST_ACROSS:
+		return {0, 2, half};
+	case LOST_PASSED_ON:
+		return {1, 2, half};
+	default:
+		return {half + 1, 2, half};
+	}
+}
+
+/* As island.cuh lays slots out: packet 0, and a later one in turn. */
+static const char *island_slot(const played_ranks &ranks, uint32_t write, uint32_t half)
+{
+	const struct symm_layout &layout = ranks.layout;
+	uint64_t parity = ranks.first % 2, slice = 2 * layout.slice_bytes;
+	const char *own = ranks.region.get() + loss_of(write, half).reader * layout.stride;
+	const char *wire = own + layout.wire + parity * ranks.nranks * layout.wire_bytes;
+
+	if (write == LOST_INPUT)
+		return own + layout.inputs + parity * half * slice + slice;
+	return write == LOST_SUM || write == LOST_ACROSS ? wire + half * slice : wire;
+}
+
+/* The first turn loses the write: whoever reads it names who made it, and it is rescued. */
+static std::string island_loses(uint64_t seed, uint32_t nranks, uint32_t write)
+{
+	played_ranks ranks(seed, nranks, first_turns[seed % 3]);
+	played_watchers watchers(&ranks, ranks.first);
+	struct island_loss loss = loss_of(write, nranks / 2);
+	const struct symm_posts &posts = *ranks.rank[loss.reader]->posts;
+	bool named = false, ran;
+
+	played_lose(island_slot(ranks, write, nranks / 2) + 16 * (seed % 3));
+	ranks.launch_turn(SYMM_ISLAND, true);
+	ranks.launch_random_turns(4);
+	/* Nobody helps before it is said; what is late is said before it. */
+	ran = played_run([&] {
+		named = named || (posts.stuck == (ranks.first << 3 | loss.phase) &&
+				  posts.missing == UINT64_C(1) << loss.maker);
+		if (named)
+			watchers.look();
+	});
+	if (!ran)
+		return played_failure();
+	for (const turn &t : ranks.turns)
+		ranks.check_done(t, t.number != ranks.first);
+	ranks.check_last_turn();
+	ranks.check_slots_are_empty();
+	if (watchers.rescued() == 0)
+		ranks.note("nobody needed the rescue", ranks.first, loss.reader);
+	if (!named)
+		ranks.note("the maker of what was lost was not named", ranks.first, loss.reader);
+	return ranks.problem;
+}
+
 /* Turns from `hit` on have no result on any rank but those that `may_end` it. */
 static void check_failed(played_ranks &ranks, uint64_t hit, bool hit_may_end)
 {
@@ -258,6 +334,29 @@ static void test_hits(void)
 		});
 }
 
+static void test_islands(void)
+{
+	static const char *const sentences[ISLAND_WRITES] = {
+		"islands: a lost input is rescued, and its sender is named",
+		"islands: a lost sum is rescued, and its lower owner is named",
+		"islands: a result that is lost across is rescued, and its upper owner is named",
+		"islands: a result that is not passed on is rescued, and its upper owner is named",
+		"islands: a result that is lost in the upper half is rescued, and its owner is "
+		"named",
+	};
+
+	for (uint32_t write = 0; write < ISLAND_WRITES; write++)
+		holds(sentences[write], [write](uint64_t seed) {
+			for (uint32_t n : ranks_for(SYMM_ISLAND)) {
+				std::string wrong = island_loses(seed + write, n, write);
+
+				if (!wrong.empty())
+					return wrong;
+			}
+			return std::string();
+		});
+}
+
 static void test_failures(void)
 {
 	holds_for_all("a mismatch is posted by every rank and leaves outputs alone", mismatch);
@@ -299,6 +398,7 @@ int main(void)
 {
 	test_random_turns();
 	test_hits();
+	test_islands();
 	test_failures();
 	test_mutations();
 	printf("1..%u\n", tap.tests);

@@ -77,6 +77,7 @@ static struct {
 	uint64_t random, ticks;
 	enum played_mutation mutation;
 	const char *failure;
+	const char *lose; /* NULL: nothing */
 	fiber *current;
 	block_run *loaded; /* whose shared memory stands in `shared` */
 	char *shared;
@@ -102,6 +103,11 @@ uint64_t played_random(uint64_t below)
 const char *played_failure(void)
 {
 	return gpu.failure;
+}
+
+void played_lose(const void *at)
+{
+	gpu.lose = (const char *)at;
 }
 
 void played_fail(const char *what)
@@ -262,6 +268,10 @@ void played_store(void *to, const void *from, uint32_t bytes, uint32_t whole)
 		played_fail("a store is misaligned");
 	if (!is_allowed((char *)to, bytes)) {
 		played_fail("a store is out of bounds");
+		return;
+	}
+	if (gpu.lose >= (const char *)to && gpu.lose < (const char *)to + bytes) {
+		gpu.lose = nullptr;
 		return;
 	}
 	for (uint32_t at = 0; at < bytes; at += size) {
@@ -529,6 +539,7 @@ void played_begin(uint64_t seed, uint32_t streams, enum played_mutation mutation
 	gpu.ticks = UINT64_C(1000000000);
 	gpu.mutation = mutation;
 	gpu.failure = "";
+	gpu.lose = nullptr;
 	gpu.current = nullptr;
 	gpu.loaded = nullptr;
 	gpu.allowed.clear();

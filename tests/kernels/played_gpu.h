@@ -46,6 +46,9 @@ void played_begin(uint64_t seed, uint32_t streams, enum played_mutation mutation
 /* Kernels may store to [at, at + bytes). */
 void played_allow(void *at, size_t bytes);
 
+/* The next store to that place gets lost, once. */
+void played_lose(const void *at);
+
 /* Copies the parameter. Kernels of a stream run one after another. */
 void played_launch(uint32_t stream, const struct played_kernel &kernel);
 

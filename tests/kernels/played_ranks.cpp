@@ -20,6 +20,8 @@ enum {
 	LAST_NS = 60000000
 };
 
+/* enum belay_algorithm, by enum symm_algorithm. */
+static const uint8_t recorded[] = {1, 1, 2, 3, 4};
 static const uint64_t element_bytes[] = {0, 4, 8, 2, 2, 4, 8, 1, 1};
 
 template <class T> static zeroed<T> new_zeroed(size_t bytes = sizeof(T))
@@ -250,6 +252,10 @@ void played_ranks::check_record(const struct turn &t, uint32_t r)
 
 	if (record.turn != t.number || record.turn_again != t.number || record.seq != t.number)
 		note("the record bears another turn", t.number, r);
+	/* A turn that cleans up is pulled, whatever it is. */
+	if (record.algorithm != recorded[t.algorithm] &&
+	    record.algorithm != recorded[SYMM_TWOSHOT_PULL])
+		note("the record tells of another algorithm", t.number, r);
 	if (record.count != t.count || record.dtype != t.dtype || record.op != t.op ||
 	    record.blocks != t.blocks)
 		note("the record tells of another call", t.number, r);
