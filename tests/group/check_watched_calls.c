@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <nccl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -388,6 +389,42 @@ START_TEST(a_rank_that_makes_another_call_is_a_mismatch)
 }
 END_TEST
 
+/* Dead before the call, or in it: past the gate, with NCCL's part never made. */
+static void die_in_a_call(struct rank_seat *seat)
+{
+	const bool *inside = seat->plan;
+	struct belay_verdict verdict = {.size = sizeof(verdict)};
+	struct belay_watched watched = an_allgather();
+	struct bench bench;
+
+	set_up(&bench, seat, "symm,ring");
+	whole_gather(&bench);
+	if (seat->rank == 1 && *inside) {
+		RANK_EXPECT_STATUS(seat, belay_watch_begin(bench.comm, &watched, bench.stream), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(bench.stream), 0);
+	}
+	if (seat->rank == 1)
+		(void)raise(SIGKILL);
+	RANK_EXPECT_STATUS(seat, belay_watch_begin(bench.comm, &watched, bench.stream), 0);
+	RANK_EXPECT_STATUS(seat, (int)gather(&bench), 0);
+	(void)!belay_watch_end(bench.comm, &watched, 0, bench.stream);
+	rank_await_verdict(seat);
+	RANK_EXPECT_STATUS(seat, belay_comm_verdict(bench.comm, &verdict), 0);
+	RANK_EXPECT(seat, verdict.cause == BELAY_CAUSE_PEER_LOST);
+	RANK_EXPECT(seat, verdict.rank == 1);
+	RANK_EXPECT(seat, verdict.seq == 2);
+	tear_down(&bench);
+}
+
+START_TEST(a_rank_that_dies_before_a_watched_call_or_in_it_is_lost)
+{
+	const bool inside = _i == 1;
+	struct rank_group group;
+
+	run(die_in_a_call, &inside, &group);
+}
+END_TEST
+
 /* ---- calls that fail --------------------------------------------------------------------------
  */
 
@@ -467,6 +504,7 @@ static Suite *suite(void)
 	tcase_add_test(tests, begin_and_end_are_paired_on_one_stream);
 	tcase_add_test(tests, a_rank_that_is_late_for_a_watched_call_is_named);
 	LOOP(a_rank_that_makes_another_call_is_a_mismatch, OTHERS);
+	LOOP(a_rank_that_dies_before_a_watched_call_or_in_it_is_lost, 2);
 	LOOP(a_watched_call_that_fails_gets_one_verdict, 5);
 	suite_add_tcase(suite, tests);
 	return suite;
