@@ -516,7 +516,8 @@ START_TEST(the_built_in_rows_of_pcie_are_the_models)
 }
 END_TEST
 
-/* Rows that were measured or guessed before there was a model. */
+/* Rows that were guessed before there was a model; those of two ranks are measured, and know how
+ * many packets a thread of each kernel waits for. */
 START_TEST(the_built_in_rows_of_nvlink_are_within_15_percent_of_the_models_best)
 {
 	const struct link_machine *machine = &link_nvlink_8_h200;
@@ -603,7 +604,7 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(rows, the_built_in_rows_of_pcie_are_the_models, 0, 3);
 	tcase_add_loop_test(
-		rows, the_built_in_rows_of_nvlink_are_within_15_percent_of_the_models_best, 0, 3);
+		rows, the_built_in_rows_of_nvlink_are_within_15_percent_of_the_models_best, 1, 3);
 	tcase_add_test(rows, other_numbers_of_ranks_take_the_rows_of_a_larger_one);
 	return all;
 }
