@@ -125,6 +125,14 @@ set_mps()
 		"$bench" --backend cuda --ranks 4 --first-seq 4294967000 --graph --sizes 14336,112K,1M --iters 3 --paths symm
 	checks "a write lost in a replayed graph of 122 calls is one rescue" 60 0 '^rescues: 1$' \
 		"$bench" --backend cuda --ranks 4 --graph --workload verify-pass --passes 10 --fault rank=1,seq=671,kind=drop
+	for n in 4 8; do
+		checks "$n ranks: islands have the right bits" 60 0 ' island .* right$' \
+			"$bench" --backend cuda --ranks "$n" --algorithm island --sizes 1K,14336,112K,1M,2M --iters 20 --paths symm
+		checks "$n ranks: a write that islands lose in a graph is one rescue" 60 0 '^rescues: 1$' \
+			"$bench" --backend cuda --ranks "$n" --algorithm island --graph --workload verify-pass --passes 10 --fault rank=1,seq=671,kind=drop
+	done
+	checks "4 ranks: slow pushes make turns of 1 MB pulled" 60 0 ' twoshot-pull .* right$' \
+		"$bench" --backend cuda --ranks 4 --sizes 1M --iters 20 --paths symm --fault rank=1,kind=slow-push
 	for n in 2 4; do
 		programs "calls, $n ranks" 300 env BELAY_GPU_RANKS="$n" \
 			BELAY_GPU_SOAK="$([ "$n" = 4 ] && echo $soak || echo 2000)" "$build/tests/gpu/check_gpu_calls"
