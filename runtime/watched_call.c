@@ -154,8 +154,9 @@ static int end_gate(struct belay_comm *comm, const struct device_watched *watche
 
 	if (status || result == 0)
 		return status;
-	/* Relaxed: see struct device. */
-	atomic_store_explicit(&comm->device->watched_failed, result, memory_order_relaxed);
+	/* Relaxed: see struct device. What is captured has not been made yet. */
+	if (!call->captured)
+		atomic_store_explicit(&comm->device->watched_failed, result, memory_order_relaxed);
 	return nccl_gate_failed(comm);
 }
 

@@ -11,8 +11,8 @@
 
 /* Between two tries while another stream is at work. */
 #define TURN_PAUSE_NS 20000
-/* Far longer than a call takes that does not fail: its own deadline is told by the communicator. */
-#define TURN_WAIT_NS UINT64_C(30000000000)
+/* Attempts, until a communicator at rest is found to be busy by a capture. */
+#define TRIES_AT_REST 100
 
 /* ---- types and operations -------------------------------------------------------------------- */
 
@@ -96,13 +96,16 @@ static int allreduce(const struct group_call *call)
 			       call->twin->belay, call->stream);
 }
 
-bool calls_await_turn(uint64_t *until_ns)
+bool calls_await_turn(const struct twin *twin, struct turn_wait *wait)
 {
-	if (!*until_ns)
-		*until_ns = now_ns() + TURN_WAIT_NS;
-	else if (now_ns() >= *until_ns)
+	if (!wait->until_ns)
+		wait->until_ns = now_ns() + twin->patience_ns;
+	wait->no_turn = wait->at_rest >= TRIES_AT_REST;
+	if (wait->no_turn || now_ns() >= wait->until_ns || twin_has_ended(twin))
 		return false;
 	(void)nanosleep(&(struct timespec){.tv_nsec = TURN_PAUSE_NS}, NULL);
+	/* Before the next attempt: what is at rest now does not refuse that for its turn. */
+	wait->at_rest += !twin_is_busy(twin);
 	return true;
 }
 
@@ -157,13 +160,13 @@ bool calls_have_ended(const struct group_call *call)
 
 ncclResult_t calls_enqueue(const struct group_call *call)
 {
-	uint64_t until_ns = 0;
+	struct turn_wait wait = {0};
 	int status;
 
 	if (calls_have_ended(call))
 		return ncclInvalidArgument;
 	do
 		status = allreduce(call);
-	while (status == BELAY_E_BUSY && calls_await_turn(&until_ns));
+	while (status == BELAY_E_BUSY && calls_await_turn(call->twin, &wait));
 	return calls_result(call->twin, "ncclAllReduce", status);
 }

@@ -175,7 +175,7 @@ EXPORT ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t co
 				  .nccl_dtype = datatype,
 				  .stream = stream};
 
-	if (takes(&call, comm, __builtin_return_address(0)))
+	if (real_nccl()->AlltoAll && takes(&call, comm, __builtin_return_address(0)))
 		return carry_out(&call);
 	return REAL(AlltoAll, sendbuff, recvbuff, count, datatype, comm, stream);
 }
@@ -192,7 +192,7 @@ EXPORT ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t coun
 				  .nccl_dtype = datatype,
 				  .stream = stream};
 
-	if (takes(&call, comm, __builtin_return_address(0)))
+	if (real_nccl()->Gather && takes(&call, comm, __builtin_return_address(0)))
 		return carry_out(&call);
 	return REAL(Gather, sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
@@ -209,7 +209,7 @@ EXPORT ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t cou
 				  .nccl_dtype = datatype,
 				  .stream = stream};
 
-	if (takes(&call, comm, __builtin_return_address(0)))
+	if (real_nccl()->Scatter && takes(&call, comm, __builtin_return_address(0)))
 		return carry_out(&call);
 	return REAL(Scatter, sendbuff, recvbuff, count, datatype, root, comm, stream);
 }

@@ -19,6 +19,10 @@
 /* Until whoever has a twin is waited for no longer, ms, where settings cannot be read. */
 #define DESTROY_MS 10000
 #define START_MS   120000
+#define GIVE_UP_MS 600000
+/* Over the longest deadline, until a call that waits for others of its communicator does no more.
+ */
+#define PATIENCE_MARGIN_NS UINT64_C(1000000000)
 /* For threads that ask NCCL about a communicator which is about to be aborted, ms. */
 #define LET_GO_MS 20
 
@@ -146,6 +150,14 @@ static uint64_t setting_ms(const char *name, uint64_t otherwise)
 	return otherwise;
 }
 
+static uint64_t longest_deadline_ms(void)
+{
+	uint64_t ms = setting_ms("BELAY_GIVE_UP_MS", GIVE_UP_MS);
+	uint64_t first_ms = setting_ms("BELAY_WARMUP_GIVE_UP_MS", GIVE_UP_MS);
+
+	return first_ms > ms ? first_ms : ms;
+}
+
 static struct timespec after_ms(uint64_t ms)
 {
 	struct timespec until;
@@ -178,7 +190,8 @@ struct twin *twin_take_out(ncclComm_t comm)
 /* Creation has a deadline of its own, and uses NCCL's communicator until then. */
 static uint64_t creation_ms(void)
 {
-	return setting_ms("BELAY_START_MS", START_MS) + 1000;
+	/* The gathers on both sides of a meeting. */
+	return 4 * setting_ms("BELAY_START_MS", START_MS) + 1000;
 }
 
 /* Of one that has been taken out: until nobody else has it. False: it has been too long. */
@@ -253,6 +266,7 @@ static void take(struct twin *twin, struct belay_comm *belay)
 	twin->belay = belay;
 	twin->watches = belay_comm_place(belay, &place) == 0 && place.hosts > 1;
 	twin->watches_all = watches_all();
+	twin->patience_ns = longest_deadline_ms() * 1000000 + PATIENCE_MARGIN_NS;
 	tell_ready(twin, &place);
 }
 

@@ -37,6 +37,7 @@ struct twin {
 	bool watches;	      /* ranks are of several hosts, and `belay` of this one's: NCCL carries
 				 every call out; constant while READY */
 	bool watches_all;     /* BELAY_WATCH; likewise */
+	uint64_t patience_ns; /* what goes before a call has ended by then; likewise */
 	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
 	/* twin.c's. */
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last

@@ -15,8 +15,6 @@
 
 /* Between two questions whether NCCL has enqueued a call. */
 #define SETTLE_PAUSE_NS 20000
-/* Of a begin, until the communicator is found to be at rest. */
-#define IDLE_TRIES 100
 /* Of operations that NCCL has; others are the program's, whose numbers ranks need not share. */
 #define NCCL_OPS 5
 
@@ -185,6 +183,14 @@ static ncclResult_t make_group(const struct segment *segments, size_t nsegments)
 	return is_error(result) ? result : end;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail on Linux */
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static bool has_verdict(const struct twin *twin)
 {
 	struct belay_verdict verdict = {.size = sizeof(verdict)};
@@ -193,13 +199,16 @@ static bool has_verdict(const struct twin *twin)
 }
 
 /* A communicator that does not block may not have enqueued its calls yet, and the end must come
- * behind them. Bounded by the call's own deadline, which is a verdict. */
+ * behind them. Bounded by the call's own deadline, which is a verdict; in a capture nothing runs.
+ */
 static ncclResult_t settle(const struct segment *segment, ncclResult_t result)
 {
 	const struct twin *twin = segment->calls[0]->twin;
+	uint64_t until_ns = result == ncclInProgress ? now_ns() + twin->patience_ns : 0;
 	ncclResult_t asked;
 
-	while (result == ncclInProgress && !has_verdict(twin) && !twin_has_ended(twin)) {
+	while (result == ncclInProgress && !has_verdict(twin) && !twin_has_ended(twin) &&
+	       now_ns() < until_ns) {
 		(void)nanosleep(&(struct timespec){.tv_nsec = SETTLE_PAUSE_NS}, NULL);
 		asked = REAL(CommGetAsyncError, twin->nccl, &result);
 		if (asked != ncclSuccess)
@@ -209,13 +218,6 @@ static ncclResult_t settle(const struct segment *segment, ncclResult_t result)
 }
 
 /* ---- belay's part ---------------------------------------------------------------------------- */
-
-/* In a capture whose calls are on another stream no turn ever comes: nothing is under way, and it
- * is busy all the same. Likewise on all ranks, which capture alike. */
-static bool has_no_turn(const struct twin *twin, unsigned tries)
-{
-	return tries >= IDLE_TRIES && !twin_is_busy(twin);
-}
 
 static void tell_unwatched(const struct segment *segment)
 {
@@ -232,19 +234,18 @@ static void tell_unwatched(const struct segment *segment)
 static ncclResult_t begin(struct segment *segment)
 {
 	const struct group_call *first = segment->calls[0];
-	uint64_t until_ns = 0;
-	unsigned tries = 0;
+	struct turn_wait wait = {0};
 	int status;
 
 	if (calls_have_ended(first))
 		return ncclInvalidArgument;
 	do
 		status = belay_watch_begin(first->twin->belay, &segment->watched, first->stream);
-	while (status == BELAY_E_BUSY && !has_no_turn(first->twin, ++tries) &&
-	       calls_await_turn(&until_ns));
+	while (status == BELAY_E_BUSY && calls_await_turn(first->twin, &wait));
 	segment->begun = status == 0;
 	segment->made = segment->begun;
-	if (status == BELAY_E_BUSY && has_no_turn(first->twin, tries)) {
+	/* Likewise on all ranks, which capture alike. */
+	if (status == BELAY_E_BUSY && wait.no_turn) {
 		segment->made = true;
 		tell_unwatched(segment);
 		return ncclSuccess;
@@ -296,9 +297,15 @@ static ncclResult_t enqueue_segments(struct segment *segments, size_t nsegments,
 	ncclResult_t first = ncclSuccess, result, made;
 
 	for (size_t i = 0; i < nsegments; i++) {
+		/* What of the program's group NCCL is still enqueueing. */
+		if (grouped)
+			(void)settle(&segments[i], ncclInProgress);
 		result = begin(&segments[i]);
 		first = first == ncclSuccess ? result : first;
 	}
+	/* While one began another may have been destroyed. */
+	for (size_t i = 0; i < nsegments; i++)
+		segments[i].made = segments[i].made && !twin_has_ended(segments[i].calls[0]->twin);
 	if (nsegments == 1 && !segments[0].made)
 		return first;
 	made = grouped ? make_group(segments, nsegments) : make_all(segments);
