@@ -173,23 +173,28 @@ SYMM_INLINE uint32_t link_peer(const struct symm_comm &comm, uint32_t k)
 	return (comm.rank + 1 + (blockIdx.x + k) % (comm.nranks - 1)) % comm.nranks;
 }
 
-/* This thread's part of the slots at one peer, once; returns its bytes. */
+/* This thread's part of the slots at one peer, once; returns its bytes. What is pulled has to be
+ * looked at, or ptxas leaves the loads out: slots that nobody has written yet are all ones. */
 SYMM_INLINE uint64_t move_slots(const struct symm_comm &comm, uint32_t peer, int pull)
 {
 	const struct symm_words not_here = {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
 	char *slots = region_of(comm, peer) + comm.layout.wire + comm.rank * comm.layout.wire_bytes;
 	uint64_t step = 16ull * gridDim.x * blockDim.x, bytes = 0;
+	uint32_t ones = UINT32_MAX;
 
 #pragma unroll 4
 	for (uint64_t at = 16ull * (blockIdx.x * blockDim.x + threadIdx.x);
 	     at < comm.layout.wire_bytes; at += step) {
-		if (pull)
-			(void)load_words(slots + at);
-		else
+		if (pull) {
+			struct symm_words words = load_words(slots + at);
+
+			ones &= words.word[0] & words.word[1] & words.word[2] & words.word[3];
+		} else {
 			store_words(slots + at, not_here);
+		}
 		bytes += 16;
 	}
-	return bytes;
+	return ones == UINT32_MAX ? bytes : 0;
 }
 
 static __global__ void symm_link_probe(const __grid_constant__ struct symm_comm comm, int pull,

@@ -446,13 +446,16 @@ static int self_test(struct creation *c)
 	return 0;
 }
 
-/* All ranks push, then all pull. */
+/* All ranks push, then all pull; not over links that a self-test has found to lead elsewhere. */
 static int probe_links(struct creation *c)
 {
 	bool slow = due_at_start(c->comm, FAULT_SLOW_PUSH);
-	int status = rendezvous_barrier(c->meeting);
+	uint32_t usable = 0;
+	char reasons[8]; /* told by agree() */
+	int status = rendezvous_agree(c->meeting, c->usable, c->reason, &usable, reasons,
+				      sizeof(reasons));
 
-	if (status)
+	if (status || !(usable & 1u << BELAY_PATH_SYMM))
 		return status;
 	device_probe_links(c->comm, false, slow);
 	status = rendezvous_barrier(c->meeting);
