@@ -94,7 +94,7 @@ void mismatch_describe(const struct belay_comm *comm, const struct outcome_view 
 	if (first)
 		describe_call(comm, one, sizeof(one), "others", here & ~odd, first);
 	snprintf(cause->text, sizeof(cause->text),
-		 "rank %s called differently at seq %" PRIu64 ": %s; %s%s",
+		 "rank %.24s called differently at seq %" PRIu64 ": %.96s; %.96s%s",
 		 comm_rank_words(comm, cause->culprit).text, cause->seq, two, one,
 		 first ? difference(first, other) : "");
 }
