@@ -166,7 +166,10 @@ FAULT_TEST(a_rank_killed_while_it_proposes_leaves_one_verdict, "5")
 	run(v, rank_life, &plan, &group);
 	survivors = rank_group_alive(&group);
 	ck_assert_uint_eq(survivors & ~UINT64_C(5), everyone(v->nranks) & ~UINT64_C(7));
-	assert_one_verdict(&group, survivors, BELAY_CAUSE_PEER_LOST, 1, v->seq);
+	/* A watcher that proposes may die before its own rank has staged the call. */
+	assert_one_verdict(&group, survivors, BELAY_CAUSE_PEER_LOST, -2, v->seq);
+	ck_assert_int_ge(group.report[3].verdict.rank, 0);
+	ck_assert_int_le(group.report[3].verdict.rank, 2);
 }
 END_TEST
 
