@@ -276,7 +276,7 @@ FAULT_TEST(a_rank_stopped_for_longer_gets_the_verdict_when_it_wakes, "8 F13")
 	struct work_plan plan = {
 		.fault = fault_text("rank=1,seq=%u,kind=stop:1500,at=%s", v->seq,
 				    _i % 2 ? "reduce" : "stage"),
-		.give_up = "300",
+		.give_up = "600", /* a process that has not beaten for 300 is called stopped */
 		.count = 12000,
 	};
 

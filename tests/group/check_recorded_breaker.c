@@ -229,8 +229,10 @@ static void check_breaker(const struct log_contents *log)
 	ck_assert_uint_ge(missed, MISSED);
 }
 
-/* Away and back, and nothing else. */
-static void check_switches(const struct log_contents *log, enum belay_path path, uint64_t seq[2])
+/* Away and back, and nothing else. `back`: the way back has been seen; else it may have come when
+ * the rank had made its last call. */
+static void check_switches(const struct log_contents *log, enum belay_path path, bool back,
+			   uint64_t seq[2])
 {
 	unsigned count = 0;
 
@@ -245,9 +247,10 @@ static void check_switches(const struct log_contents *log, enum belay_path path,
 		ck_assert_int_eq(event->value, count ? BELAY_PATH_RING : path);
 		seq[count++] = event->seq;
 	}
-	ck_assert_uint_eq(count, 2);
+	ck_assert_uint_ge(count, back ? 2 : 1);
 	ck_assert_uint_gt(seq[0], BROKEN_FROM + 1); /* two of them were rescued */
-	ck_assert_uint_gt(seq[1], seq[0]);
+	if (count == 2)
+		ck_assert_uint_gt(seq[1], seq[0]);
 }
 
 /* Each call went over the path that the switches say. */
@@ -269,9 +272,10 @@ static const struct breaker_plan plans[] = {
 static void check_log(const struct log_contents *log, unsigned rank, enum belay_path path,
 		      uint64_t agreed[2])
 {
-	uint64_t seq[2];
+	uint64_t seq[2] = {0};
 
-	check_switches(log, path, seq);
+	/* In graphs each rank's watcher follows the breaker by itself. */
+	check_switches(log, path, path == BELAY_PATH_HOST || rank == 0, seq);
 	if (rank == 0)
 		check_breaker(log);
 	for (size_t i = 0; rank && i < log->events_count; i++)
