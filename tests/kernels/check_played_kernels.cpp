@@ -12,7 +12,7 @@
 
 #include "tests/kernels/played_ranks.h"
 
-enum { SEEDS = 1, SEEDS_LONG = 40, SEEDS_TO_FIND = 40 };
+enum { SEEDS = 1, SEEDS_LONG = 12, SEEDS_TO_FIND = 40 };
 
 /* First turns such that turns, flags and parities wrap within a run. */
 static const uint64_t first_turns[] = {1, 0xfffffffa, 0x1fffffff5};
