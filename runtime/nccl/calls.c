@@ -82,7 +82,7 @@ bool calls_translate(ncclDataType_t dtype, ncclRedOp_t op, struct group_call *ca
 
 /* ---- enqueueing ------------------------------------------------------------------------------ */
 
-static uint64_t now_ns(void)
+uint64_t calls_now_ns(void)
 {
 	struct timespec now;
 
@@ -99,9 +99,9 @@ static int allreduce(const struct group_call *call)
 bool calls_await_turn(const struct twin *twin, struct turn_wait *wait)
 {
 	if (!wait->until_ns)
-		wait->until_ns = now_ns() + twin->patience_ns;
+		wait->until_ns = calls_now_ns() + twin->patience_ns;
 	wait->no_turn = wait->at_rest >= TRIES_AT_REST;
-	if (wait->no_turn || now_ns() >= wait->until_ns || twin_has_ended(twin))
+	if (wait->no_turn || calls_now_ns() >= wait->until_ns || twin_has_ended(twin))
 		return false;
 	(void)nanosleep(&(struct timespec){.tv_nsec = TURN_PAUSE_NS}, NULL);
 	/* Before the next attempt: what is at rest now does not refuse that for its turn. */

@@ -22,6 +22,9 @@ ncclResult_t calls_enqueue(const struct group_call *call);
  * last_error.h then. */
 bool calls_have_ended(const struct group_call *call);
 
+/* CLOCK_MONOTONIC, ns. */
+uint64_t calls_now_ns(void);
+
 /* A call that another stream's turn keeps waiting; zero at first. */
 struct turn_wait {
 	uint64_t until_ns;

@@ -183,14 +183,6 @@ static ncclResult_t make_group(const struct segment *segments, size_t nsegments)
 	return is_error(result) ? result : end;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail on Linux */
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static bool has_verdict(const struct twin *twin)
 {
 	struct belay_verdict verdict = {.size = sizeof(verdict)};
@@ -204,11 +196,11 @@ static bool has_verdict(const struct twin *twin)
 static ncclResult_t settle(const struct segment *segment, ncclResult_t result)
 {
 	const struct twin *twin = segment->calls[0]->twin;
-	uint64_t until_ns = result == ncclInProgress ? now_ns() + twin->patience_ns : 0;
+	uint64_t until_ns = result == ncclInProgress ? calls_now_ns() + twin->patience_ns : 0;
 	ncclResult_t asked;
 
 	while (result == ncclInProgress && !has_verdict(twin) && !twin_has_ended(twin) &&
-	       now_ns() < until_ns) {
+	       calls_now_ns() < until_ns) {
 		(void)nanosleep(&(struct timespec){.tv_nsec = SETTLE_PAUSE_NS}, NULL);
 		asked = REAL(CommGetAsyncError, twin->nccl, &result);
 		if (asked != ncclSuccess)
