@@ -43,8 +43,8 @@
  * another stream has work of it to do, allreduce, watch_* and pass_* return BELAY_E_BUSY.
  *
  * Queries are belay_comm_rank, _nranks, _id, _place, _verdict, _health, _rank_health, _statistics
- * and _causes. No function may be called from a signal handler. A child made by fork() must not use a
- * communicator of its parent: every call there returns BELAY_E_FORKED and touches nothing.
+ * and _causes. No function may be called from a signal handler. A child made by fork() must not use
+ * a communicator of its parent: every call there returns BELAY_E_FORKED and touches nothing.
  *
  * Every function that can fail returns an int: 0, or a negative status of enum belay_status.
  * Parameters named ret_* are written only when the documentation of the function says so,
@@ -220,6 +220,15 @@ struct belay_unique_id {
 typedef void (*belay_log_function)(void *user, enum belay_log_level level, const char *message);
 
 /**
+ * Told that a communicator has its verdict. Called once at most, from a thread of belay's, when
+ * kernels and calls that wait have been told to leave; the CUDA context of the communicator, if it
+ * has one, is that thread's current one then. Must return soon. Of belay's functions it may call
+ * belay_comm_verdict() and belay_comm_causes(), once belay_comm_create() has given it the
+ * communicator to call them with.
+ */
+typedef void (*belay_verdict_function)(void *user);
+
+/**
  * What a communicator can be told at creation. Fill with BELAY_CONFIG_INIT, then set fields.
  * A field left at its initial value means: not given. Precedence: the environment over this
  * struct over the default; belay-info prints the effective values. Settings that must agree are
@@ -256,6 +265,8 @@ struct belay_config {
 	const char *host_id;
 	uint32_t hosts; /**< enum belay_hosts; must agree. Of belay_comm_create_from_nccl() only */
 	const char *watch;
+	belay_verdict_function verdict; /**< NULL: nobody is told */
+	void *verdict_user;
 };
 
 /** The initial value of a struct belay_config. */
@@ -285,12 +296,12 @@ enum belay_breaker_state {
 
 /** Where a communicator stands, as seen from this process. */
 struct belay_health {
-	size_t size;	      /**< sizeof(struct belay_health), set by the caller */
-	uint64_t seq;	      /**< last call that this rank began */
-	uint64_t done_seq;    /**< last call that this rank finished */
-	uint64_t pass;	      /**< last pass that this rank began */
-	uint64_t age_ns;      /**< time since this rank's last progress, nanoseconds */
-	int in_call;	      /**< 1 while a call of this rank is running, or on a device enqueued */
+	size_t size;	   /**< sizeof(struct belay_health), set by the caller */
+	uint64_t seq;	   /**< last call that this rank began */
+	uint64_t done_seq; /**< last call that this rank finished */
+	uint64_t pass;	   /**< last pass that this rank began */
+	uint64_t age_ns;   /**< time since this rank's last progress, nanoseconds */
+	int in_call;	   /**< 1 while a call of this rank is running, or on a device enqueued */
 	enum belay_path path; /**< path of the next call */
 	enum belay_breaker_state breaker;
 	uint64_t missing; /**< while in a call past the soft deadline: mask of ranks waited for */
@@ -310,8 +321,8 @@ struct belay_rank_health {
 	int dead;		   /**< 1: the process is gone */
 	int left;		   /**< 1: it has destroyed its communicator */
 	int in_call;
-	int world_rank; /**< its rank in the NCCL communicator that this one is a part of; else its rank
-			   here */
+	int world_rank; /**< its rank in the NCCL communicator that this one is a part of; else its
+			   rank here */
 };
 
 /** Where a communicator stands in a larger one, see BELAY_HOSTS_OWN. */
@@ -432,17 +443,18 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **re
 
 /**
  * Joins a communicator of the ranks of an NCCL communicator, numbered as there, for the device that
- * it is on (unless BELAY_DEVICE or the config says another). Every rank of it calls this. Ranks tell
- * each other over it where they are and by which id they meet, in one ncclAllGather; it is not used
- * afterwards, and stays the caller's.
+ * it is on (unless BELAY_DEVICE or the config says another). Every rank of it calls this. Ranks
+ * tell each other over it where they are and by which id they meet, in one ncclAllGather; it is not
+ * used afterwards, and stays the caller's.
  *
  * Ranks on several hosts (or of several users or network namespaces of one) are refused, unless the
- * config of each has hosts = BELAY_HOSTS_OWN. Then the ranks of each host make a communicator of their
- * own, numbered from 0 in the order of their ranks there, either on all hosts or on none: they tell
- * each other in a second ncclAllGather. It reduces nothing, but watches what the program does on its
- * NCCL communicator: see belay_watch_begin(). Its verdict, causes, survivors and records are those of
- * this host's ranks; texts name ranks by their numbers in the NCCL communicator too. belay_comm_place() tells which
- * it is. BELAY_HOST_ID says what a host is, in place of the id of its boot.
+ * config of each has hosts = BELAY_HOSTS_OWN. Then the ranks of each host make a communicator of
+ * their own, numbered from 0 in the order of their ranks there, either on all hosts or on none:
+ * they tell each other in a second ncclAllGather. It reduces nothing, but watches what the program
+ * does on its NCCL communicator: see belay_watch_begin(). Its verdict, causes, survivors and
+ * records are those of this host's ranks; texts name ranks by their numbers in the NCCL
+ * communicator too. belay_comm_place() tells which it is. BELAY_HOST_ID says what a host is, in
+ * place of the id of its boot.
  *
  * @param nccl    an ncclComm_t, of the NCCL that this process has loaded; no other call on it may
  *                run meanwhile
@@ -450,15 +462,13 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_env(struct belay_comm **re
  *
  * @return as belay_comm_create(), and
  *   BELAY_E_UNSUPPORTED    its ranks are not all on this host, of one user and in one network
- *                          namespace, or on one host more than a communicator can have; or belay was
- *                          built without NCCL, or the process has none that can be used
- *   BELAY_E_REFUSED        another rank could not go on, or has another version of belay; it is
- *                          named
- *   BELAY_E_START_TIMEOUT  NCCL did not answer within BELAY_START_MS: the ranks did not all call, or
- *                          nccl is broken. What was begun on it is left there: abort it
- *   BELAY_E_SYSTEM         NCCL or CUDA reported an error
- * Blocks up to twice BELAY_START_MS, of which NCCL gets the first half, on a thread of belay's; up to
- * four times where there are several hosts. Any thread.
+ *                          namespace, or on one host more than a communicator can have; or belay
+ * was built without NCCL, or the process has none that can be used BELAY_E_REFUSED        another
+ * rank could not go on, or has another version of belay; it is named BELAY_E_START_TIMEOUT  NCCL
+ * did not answer within BELAY_START_MS: the ranks did not all call, or nccl is broken. What was
+ * begun on it is left there: abort it BELAY_E_SYSTEM         NCCL or CUDA reported an error Blocks
+ * up to twice BELAY_START_MS, of which NCCL gets the first half, on a thread of belay's; up to four
+ * times where there are several hosts. Any thread.
  */
 BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_nccl(struct belay_comm **ret_comm,
 							   struct ncclComm *nccl,
@@ -467,8 +477,8 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_create_from_nccl(struct belay_comm **r
 /**
  * Leaves and frees a communicator. Waits until no peer can need this rank for a call that it has
  * finished (rule C3), then releases everything, whatever has happened before. On a device, first
- * synchronise the streams that calls were enqueued on, and launch no graph with calls any more: memory
- * that kernels may still use is not freed, but stays until the process ends.
+ * synchronise the streams that calls were enqueued on, and launch no graph with calls any more:
+ * memory that kernels may still use is not freed, but stays until the process ends.
  *
  * @param comm  NULL is allowed and does nothing
  * @return 0, or BELAY_E_TIMEOUT: a peer did not finish in time; everything is released all the
@@ -773,12 +783,12 @@ BELAY_API BELAY_MUST_CHECK int belay_setting_get(int index, const struct belay_c
 
 /** A CUDA device, as this process sees it. */
 struct belay_device {
-	size_t size;	/**< sizeof(struct belay_device), set by the caller */
-	char name[64];	/**< the model's */
-	char uuid[48];	/**< "GPU-" and the device's UUID */
-	char pci[24];	/**< its PCI address, "0000:1b:00.0" */
-	int numa_node;	/**< of the host's memory next to it; -1: not known */
-	int compute;	/**< compute capability, major * 10 + minor */
+	size_t size;   /**< sizeof(struct belay_device), set by the caller */
+	char name[64]; /**< the model's */
+	char uuid[48]; /**< "GPU-" and the device's UUID */
+	char pci[24];  /**< its PCI address, "0000:1b:00.0" */
+	int numa_node; /**< of the host's memory next to it; -1: not known */
+	int compute;   /**< compute capability, major * 10 + minor */
 	int multiprocessors;
 	int exports_memory; /**< 1: other processes can map its memory, as the symm path needs */
 	int driver_version, runtime_version; /**< of CUDA, major * 1000 + minor * 10 */
@@ -788,9 +798,9 @@ struct belay_device {
 	uint64_t peer_nvlink;  /**< ... over NVLink, as far as the driver tells */
 };
 
-/** How many CUDA devices this process can use, at most 64; 0 where belay is built without CUDA or the
- * driver is missing: belay_path_usable() says why. Initialises the driver, makes no context. Any
- * thread. */
+/** How many CUDA devices this process can use, at most 64; 0 where belay is built without CUDA or
+ * the driver is missing: belay_path_usable() says why. Initialises the driver, makes no context.
+ * Any thread. */
 BELAY_API int belay_device_count(void);
 
 /**
@@ -807,8 +817,8 @@ BELAY_API BELAY_MUST_CHECK int belay_device_get(int ordinal, struct belay_device
  * Whether this process could take a path, as far as one process can tell; ranks find out together
  * at creation. BELAY_PATHS is not looked at.
  *
- * @param ret_why  receives what the path stands on, or what is missing, for a person; lives until the
- *   thread's next call of this function; may be NULL
+ * @param ret_why  receives what the path stands on, or what is missing, for a person; lives until
+ * the thread's next call of this function; may be NULL
  * @return 1: it could; 0: it could not
  * Any thread. For the NCCL path NCCL is loaded, if there is a device.
  */
@@ -826,7 +836,7 @@ struct belay_process_comm {
 	enum belay_breaker_state breaker;
 	uint64_t rescued_seqs; /**< seqs rescued, each counted once */
 	int has_verdict;
-	struct belay_verdict verdict; /**< when has_verdict is 1 */
+	struct belay_verdict verdict;  /**< when has_verdict is 1 */
 	int hosts, host, world_nranks; /**< as in struct belay_place */
 };
 

@@ -134,13 +134,15 @@ static int load_settings(struct creation *c, const struct belay_config *config)
 {
 	struct belay_comm *comm = c->comm;
 	int status = settings_load(config, &comm->settings, comm->causes);
+	struct belay_config full;
 
 	if (status)
 		return status;
 	cause_chain_set_level(comm->causes, comm->settings.log_level);
-	comm->first_seq = 1;
-	if (config && config->size >= sizeof(*config) && config->first_seq)
-		comm->first_seq = config->first_seq;
+	(void)settings_read_config(config, &full, comm->causes); /* settings_load() has, too */
+	comm->verdict = full.verdict;
+	comm->verdict_user = full.verdict_user;
+	comm->first_seq = full.first_seq ? full.first_seq : 1;
 	if (comm->first_seq > VERDICT_TURN_MAX / 2) {
 		cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
 			  "belay_config.first_seq is %" PRIu64 ": expected at most %" PRIu64,

@@ -79,7 +79,9 @@ struct belay_comm {
 	struct group_members members;
 	uint64_t yield_ns; /* yields before the first sleep */
 	char id[33];
-	char reasons[600]; /* why paths are not used */
+	char reasons[600];		/* why paths are not used */
+	belay_verdict_function verdict; /* the program's, or NULL */
+	void *verdict_user;
 
 	/* Calling thread, not so hot. */
 	uint64_t first_seq;

@@ -134,8 +134,9 @@ static void describe(const struct belay_comm *comm, const struct outcome_view *v
 			 named->seq, text_or(device_fault_text(comm), "no text"));
 		break;
 	case BELAY_CAUSE_NCCL_FAILED:
-		snprintf(cause->text, sizeof(cause->text), "NCCL failed at seq %" PRIu64 ": %s",
-			 named->seq, text_or(nccl_watch_failure(comm), "no text"));
+		snprintf(cause->text, sizeof(cause->text),
+			 "NCCL failed: %s; first unfinished call: seq %" PRIu64,
+			 text_or(nccl_watch_failure(comm), "no text"), named->seq);
 		break;
 	default:
 		snprintf(cause->text, sizeof(cause->text), "%s at seq %" PRIu64,
@@ -392,4 +393,6 @@ void watcher_meet_verdict(struct watcher *w)
 		      "communicator %.8s: verdict %s: %.*s", comm->id,
 		      belay_cause_name((enum belay_cause)cause->cause), CONTROL_TEXT_BYTES,
 		      cause->text);
+	if (comm->verdict)
+		comm->verdict(comm->verdict_user);
 }

@@ -9,6 +9,7 @@
 #include <check.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,13 +36,24 @@ struct post {
 static const struct post posts[] = {{2, false}, {2, true},  {4, false},
 				    {4, true},	{8, false}, {8, true}};
 
+/* By the belay_verdict_function of the config. */
+static void count_verdict(void *user)
+{
+	_Atomic int *told = user;
+
+	atomic_fetch_add_explicit(told, 1, memory_order_relaxed);
+}
+
 /* The victim does nothing that could tell of it, and nor do the others when they are idle: their
  * watchers say the verdict to the log callback. */
 static void await_a_death(struct rank_seat *seat)
 {
 	const struct post *post = seat->plan;
+	_Atomic int told = 0;
 
 	seat->config.late_ms = "1000";
+	seat->config.verdict = count_verdict;
+	seat->config.verdict_user = (void *)&told;
 	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
 	RANK_EXPECT(seat, rank_pass(seat, 3, 100));
 	rank_announce(seat, RANK_BLOW);
@@ -55,6 +67,7 @@ static void await_a_death(struct rank_seat *seat)
 	RANK_EXPECT_STATUS(seat, belay_comm_verdict(seat->comm, &seat->report->verdict), 0);
 	seat->report->has_verdict = true;
 	rank_destroy(seat);
+	RANK_EXPECT(seat, told == 1);
 }
 
 static int compare(const void *a, const void *b)
