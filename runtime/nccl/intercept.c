@@ -118,33 +118,47 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int e
 	if (!stands_between())
 		return REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
 			    shrinkFlags);
-	/* NCCL ends what is under way on the old one, for ranks that do not come any more. */
-	if (shrinkFlags & NCCL_SHRINK_ABORT)
+	/* NCCL ends what is under way on the old one, for ranks that do not come any more; and
+	 * takes back that it has been told to end, if it has. */
+	if (shrinkFlags & NCCL_SHRINK_ABORT) {
+		(void)twin_leave_alone(comm);
 		twin_abort(comm);
+	} else if (twin_is_released(comm)) {
+		shrinkFlags |= NCCL_SHRINK_ABORT;
+	}
 	return made(newcomm, 1,
 		    REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
 			 shrinkFlags));
 }
 #endif
 
+/* Nothing is left to flush on one that has been told to leave. */
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
+	if (stands_between() && twin_is_released(comm))
+		return ncclSuccess;
 	return REAL(CommFinalize, comm);
 }
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
+	struct release *release = NULL;
+	struct twin *twin;
+
 	if (stands_between()) {
 		group_drop_calls(comm);
-		twin_end(comm);
+		twin = twin_take_out(comm);
+		release = twin_take_release(twin);
+		twin_destroy(twin);
 	}
-	return REAL(CommDestroy, comm);
+	return release ? release_end(release) : REAL(CommDestroy, comm);
 }
 
 /* NCCL's first: a thread of the program may hang in a call of it, with the twin in hand, and
  * kernels of belay's may stand behind one that hangs. */
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+	struct release *release = NULL;
 	struct twin *twin = NULL;
 	ncclResult_t result;
 
@@ -152,9 +166,10 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 		group_drop_calls(comm);
 		twin_abort(comm);
 		twin = twin_take_out(comm);
+		release = twin_take_release(twin);
 		twin_let_go(twin);
 	}
-	result = REAL(CommAbort, comm);
+	result = release ? release_end(release) : REAL(CommAbort, comm);
 	twin_destroy(twin);
 	return result;
 }
@@ -162,8 +177,11 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 {
-	if (stands_between())
+	if (stands_between()) {
+		if (twin_leave_alone(comm))
+			return ncclSuccess; /* that is done */
 		twin_abort(comm);
+	}
 	return REAL(CommRevoke, comm, revokeFlags);
 }
 #endif

@@ -31,7 +31,7 @@
 #define ERROR_PAUSE_NS 1000000
 
 static struct {
-	pthread_mutex_t lock; /* nothing is called under it */
+	pthread_mutex_t lock; /* nothing of NCCL's or belay's is called under it */
 	pthread_cond_t put;   /* a holder has gone; by CLOCK_MONOTONIC */
 	pthread_once_t once;  /* of `put` */
 	struct twin *first;   /* newest first */
@@ -278,6 +278,19 @@ static void tell_refused(const struct twin *twin, int status)
 	    twin->nranks, belay_status_name(status), why[0] ? why : belay_status_text(status));
 }
 
+/* Belay's, of a twin that may not be READY yet. */
+static void meet_verdict(void *user)
+{
+	struct twin *twin = user;
+
+	pthread_mutex_lock(&table.lock);
+	/* Sequentially consistent: see twin_goes_to_nccl(). */
+	if (!twin->ended && !twin->left_alone &&
+	    atomic_load_explicit(&twin->on_nccl, memory_order_seq_cst))
+		twin->release = release_start(twin->nccl);
+	pthread_mutex_unlock(&table.lock);
+}
+
 /* CREATING: makes it. The ranks agree: belay_comm_create_from_nccl() fails on all, or on none. */
 static void make(struct twin *twin)
 {
@@ -290,6 +303,8 @@ static void make(struct twin *twin)
 		say(BELAY_LOG_WARN, "a communicator stays with NCCL alone: ncclCommCount: %s (%d)",
 		    real_nccl()->GetErrorString(result), (int)result);
 	config.hosts = BELAY_HOSTS_OWN;
+	config.verdict = meet_verdict;
+	config.verdict_user = twin;
 	if (result == ncclSuccess && twin->nranks > 1)
 		status = belay_comm_create_from_nccl(&belay, twin->nccl, &config);
 	if (belay)
@@ -427,6 +442,53 @@ void twin_tell_error(const struct twin *twin, ncclResult_t error)
 	}
 }
 
+/* Either the call behind this sees the verdict, or that sees this. */
+void twin_goes_to_nccl(struct twin *twin)
+{
+	/* Relaxed: set once; then there is nothing to order. */
+	if (!atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
+		atomic_store_explicit(&twin->on_nccl, true, memory_order_seq_cst);
+}
+
+bool twin_leave_alone(ncclComm_t comm)
+{
+	struct twin *twin;
+	bool released = false;
+
+	pthread_mutex_lock(&table.lock);
+	twin = *find_locked(comm);
+	if (twin) {
+		twin->left_alone = true;
+		released = twin->release != NULL;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return released;
+}
+
+bool twin_is_released(ncclComm_t comm)
+{
+	const struct twin *twin;
+	bool released;
+
+	pthread_mutex_lock(&table.lock);
+	twin = *find_locked(comm);
+	released = twin && twin->release;
+	pthread_mutex_unlock(&table.lock);
+	return released;
+}
+
+struct release *twin_take_release(struct twin *twin)
+{
+	struct release *release = NULL;
+
+	if (!twin)
+		return NULL;
+	/* Nobody else looks at it once `ended` stands. */
+	release = twin->release;
+	twin->release = NULL;
+	return release;
+}
+
 void twin_abort(ncclComm_t comm)
 {
 	struct twin *twin = twin_get(comm);
@@ -436,9 +498,4 @@ void twin_abort(ncclComm_t comm)
 	if (state_of(twin) == TWIN_READY && twin_is_busy(twin) && belay_comm_abort(twin->belay))
 		say(BELAY_LOG_WARN, "a forked child cannot abort its parent's communicator");
 	twin_put(twin);
-}
-
-void twin_end(ncclComm_t comm)
-{
-	twin_destroy(twin_take_out(comm));
 }

@@ -14,7 +14,7 @@
  *   EXPECTED   NCCL's communicator is ready                             CREATING  [twin_create,
  *                                                                                  twin_poll]
  *   CREATING   belay_comm_create_from_nccl() returned                   READY, NONE
- *   any        the program destroys or aborts NCCL's communicator       unknown   [twin_end]
+ *   any        the program destroys or aborts NCCL's communicator       unknown   [twin_take_out]
  *
  * NONE  belay does not serve it: it is of one rank, or belay has no path for it
  */
@@ -26,6 +26,7 @@
 #include <stdbool.h>
 
 #include "runtime/belay.h"
+#include "runtime/nccl/release.h"
 
 enum twin_state { TWIN_EXPECTED, TWIN_CREATING, TWIN_READY, TWIN_NONE };
 
@@ -39,10 +40,13 @@ struct twin {
 	bool watches_all;     /* BELAY_WATCH; likewise */
 	uint64_t patience_ns; /* what goes before a call has ended by then; likewise */
 	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
+	_Atomic bool on_nccl; /* a watched call has been begun, see twin_goes_to_nccl() */
 	/* twin.c's. */
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last
 			     one to go destroys it */
 	bool ended;	  /* likewise: not in the table any more */
+	bool left_alone;  /* likewise: see twin_leave_alone() */
+	struct release *release; /* likewise; owned by the twin until twin_take_release() */
 	struct twin *next;
 };
 
@@ -73,15 +77,26 @@ ncclResult_t twin_verdict(const struct twin *twin);
  * verdict, whose text is the last error then. */
 void twin_tell_error(const struct twin *twin, ncclResult_t error);
 
+/* Before a watched call is begun. From then on a verdict has NCCL's kernels on the communicator
+ * leave (release.h), whatever the program does. Any thread. */
+void twin_goes_to_nccl(struct twin *twin);
+
 /* Has calls that wait return: an abort for all ranks, unless this rank has none under way. */
 void twin_abort(ncclComm_t comm);
-/* The program is about to destroy `comm`: waits for threads that are in a call, then destroys the
- * twin. Blocks up to BELAY_DESTROY_MS twice, or BELAY_START_MS if it is still being made. A thread
- * that has a call in a group which it does not end is left with the twin after the first. */
-void twin_end(ncclComm_t comm);
-/* The same in parts. From the first on no call finds it (NULL: there was none). The second waits
- * until it is not being made any more, and a moment for threads that ask NCCL about it; one that
- * hangs in NCCL goes on when NCCL's communicator has been aborted. The third waits and destroys. */
+/* The program has NCCL's kernels leave itself, and goes on with the communicator: what has not been
+ * released will not be. True: it has been. */
+bool twin_leave_alone(ncclComm_t comm);
+/* Whether it has been. */
+bool twin_is_released(ncclComm_t comm);
+/* Of one that has been taken out: what ends NCCL's communicator in place of NCCL's own function.
+ * NULL: nothing has been released. */
+struct release *twin_take_release(struct twin *twin);
+/* The program destroys or aborts `comm`. From the first on no call finds the twin (NULL: there was
+ * none). The second, before an abort of NCCL's, waits until it is not being made any more, and a
+ * moment for threads that ask NCCL about it; one that hangs in NCCL goes on when NCCL's
+ * communicator has been aborted. The third waits for threads that are in a call, and destroys it:
+ * it blocks up to BELAY_DESTROY_MS twice, or BELAY_START_MS if the twin is still being made. A
+ * thread that has a call in a group which it does not end is left with the twin after the first. */
 struct twin *twin_take_out(ncclComm_t comm);
 void twin_let_go(struct twin *twin);
 void twin_destroy(struct twin *twin);

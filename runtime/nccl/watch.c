@@ -231,6 +231,7 @@ static ncclResult_t begin(struct segment *segment)
 
 	if (calls_have_ended(first))
 		return ncclInvalidArgument;
+	twin_goes_to_nccl(first->twin);
 	do
 		status = belay_watch_begin(first->twin->belay, &segment->watched, first->stream);
 	while (status == BELAY_E_BUSY && calls_await_turn(first->twin, &wait));

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/nccl/belay_nccl.h"
+#include "runtime/nccl/twin.h"
 #include "tests/group/nccl_client.h"
 #include "tests/support/cpu_gpu.h"
 #include "tests/support/log_contents.h"
@@ -453,6 +455,126 @@ START_TEST(a_collective_that_hangs_in_nccl_is_a_verdict_and_can_be_aborted)
 }
 END_TEST
 
+/* ---- what NCCL's kernels do after a verdict ---------------------------------------------------
+ */
+
+enum ending { ABORT, DESTROY, FINALIZE_AND_DESTROY, LEAVE, SHRINK, OLD_NCCL, ENDINGS };
+
+static int freed_comms(void)
+{
+	void *stub = dlopen(getenv("BELAY_NCCL_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+	_Atomic int *freed = stub ? (_Atomic int *)dlsym(stub, "stub_nccl_freed") : NULL;
+	int n = freed ? atomic_load_explicit(freed, memory_order_relaxed) : -1;
+
+	if (stub)
+		(void)dlclose(stub);
+	return n;
+}
+
+static bool waits_for(bool (*is)(ncclComm_t), ncclComm_t comm)
+{
+	bool so = false;
+
+	for (int i = 0; i < 5000 && !so; i++) {
+		so = is(comm);
+		if (!so)
+			usleep(1000);
+	}
+	return so;
+}
+
+static void await_error(struct client *client)
+{
+	ncclResult_t error = ncclSuccess;
+
+	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(client->comm, &error),
+				   0);
+	}
+	RANK_EXPECT_STATUS(client->seat, (int)error, (int)ncclRemoteError);
+}
+
+/* Its streams end although nobody has aborted; the communicator is there until the program ends it.
+ */
+static void expect_released(struct client *client, struct cpu_gpu_graph *graph)
+{
+	struct rank_seat *seat = client->seat;
+	int count = 0;
+
+	RANK_EXPECT(seat, waits_for(twin_is_released, client->comm));
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client->stream), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, client->stream), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client->stream), 0);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(client, BELAY_ALL_GATHER), (int)ncclRemoteError);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommCount(client->comm, &count), 0);
+	RANK_EXPECT(seat, count == NRANKS);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+	RANK_EXPECT_STATUS(seat, (int)ncclCommRevoke(client->comm, 0), 0);
+#endif
+	RANK_EXPECT(seat, freed_comms() == 0);
+}
+
+static void end_comm(struct client *client, enum ending ending)
+{
+	struct rank_seat *seat = client->seat;
+
+	if (ending == FINALIZE_AND_DESTROY)
+		RANK_EXPECT_STATUS(seat, (int)ncclCommFinalize(client->comm), 0);
+	if (ending == DESTROY || ending == FINALIZE_AND_DESTROY)
+		RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client->comm), 0);
+	else
+		RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client->comm), 0);
+	RANK_EXPECT(seat, twin_get(client->comm) == NULL);
+	RANK_EXPECT(seat, freed_comms() == 1);
+}
+
+/* Rank 1 does not come to the second gather. */
+static void leave_a_gather_out(struct rank_seat *seat)
+{
+	const enum ending *ending = seat->plan;
+	struct cpu_gpu_graph *graph = NULL;
+	struct client client;
+
+	setenv("BELAY_GIVE_UP_MS", "300", 1);
+	setenv("BELAY_WARMUP_GIVE_UP_MS", "300", 1);
+	if (*ending == OLD_NCCL)
+		setenv("STUB_NCCL", "version=22105", 1);
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	clear(&client);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(client.stream, CPU_GPU_GLOBAL), 0);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(client.stream, &graph), 0);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	if (seat->rank == 0)
+		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 3)
+	/* The stub has none, but the program has gone on with the communicator. */
+	if (*ending == SHRINK)
+		(void)ncclCommShrink(client.comm, NULL, 0, NULL, NULL, NCCL_SHRINK_ABORT);
+#endif
+	await_error(&client);
+	if (*ending == SHRINK || *ending == OLD_NCCL)
+		RANK_EXPECT(seat, !twin_is_released(client.comm));
+	else
+		expect_released(&client, graph);
+	cpu_gpu_graph_free(graph);
+	if (*ending != LEAVE)
+		end_comm(&client, *ending);
+	client_close(&client);
+}
+
+START_TEST(a_verdict_ends_nccls_kernels_whatever_the_program_does)
+{
+	enum ending ending = (enum ending)_i;
+	struct rank_group group;
+
+	client_run(leave_a_gather_out, &ending, &group);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *suite = suite_create("nccl_collectives");
@@ -470,6 +592,8 @@ static Suite *suite(void)
 		watched_calls_of_two_communicators_in_one_group_are_in_one_order_on_all_ranks);
 	tcase_add_test(tests, ranks_that_make_different_collectives_are_told_which);
 	tcase_add_test(tests, a_collective_that_hangs_in_nccl_is_a_verdict_and_can_be_aborted);
+	tcase_add_loop_test(tests, a_verdict_ends_nccls_kernels_whatever_the_program_does, 0,
+			    ENDINGS);
 	suite_add_tcase(suite, tests);
 	return suite;
 }

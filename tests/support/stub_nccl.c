@@ -575,6 +575,21 @@ static void free_as_nccl(void)
 		free_pinned();
 }
 
+/* A group of this thread: what it frees at its end. */
+static _Thread_local int depth, nfreed;
+static _Thread_local struct ncclComm *freed[16];
+
+/* How many communicators have been freed; for tests that look it up. */
+_Atomic int stub_nccl_freed;
+
+static void free_comm(struct ncclComm *comm)
+{
+	(void)atomic_fetch_add_explicit(&stub_nccl_freed, 1, memory_order_relaxed);
+	atomic_store_explicit(&comm->room->seat[comm->rank].gone, 1, memory_order_release);
+	free_as_nccl();
+}
+
+/* In a group the communicator is told to end at once, and freed at the group's end, as by NCCL. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
 	GO_WRONG("CommAbort", NULL);
@@ -582,8 +597,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 		nap();
 	note_aborted(NULL, comm);
 	PASS_ON(ncclCommAbort, comm);
-	atomic_store_explicit(&comm->room->seat[comm->rank].gone, 1, memory_order_release);
-	free_as_nccl();
+	if (depth && nfreed < (int)(sizeof(freed) / sizeof(freed[0])))
+		freed[nfreed++] = comm;
+	else
+		free_comm(comm);
 	return ncclSuccess;
 }
 
@@ -592,8 +609,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	GO_WRONG("CommDestroy", NULL);
 	note_aborted(NULL, comm);
 	PASS_ON(ncclCommDestroy, comm);
-	atomic_store_explicit(&comm->room->seat[comm->rank].gone, 1, memory_order_release);
-	free_as_nccl();
+	free_comm(comm);
 	return ncclSuccess;
 }
 
@@ -601,11 +617,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
-/* What stands between them begins at once here: nothing needs the group. */
+/* What stands between them begins at once here: nothing but an abort needs the group. */
 ncclResult_t ncclGroupStart(void)
 {
 	GO_WRONG("GroupStart", NULL);
 	PASS_ON(ncclGroupStart);
+	depth++;
 	return ncclSuccess;
 }
 
@@ -613,6 +630,9 @@ ncclResult_t ncclGroupEnd(void)
 {
 	GO_WRONG("GroupEnd", NULL);
 	PASS_ON(ncclGroupEnd);
+	if (--depth == 0)
+		while (nfreed)
+			free_comm(freed[--nfreed]);
 	return ncclSuccess;
 }
 
