@@ -190,7 +190,7 @@ int symm_launch_call(const struct symm_comm *comm, const struct symm_launch *lau
 	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
 	attribute.val.programmaticStreamSerializationAllowed = 1;
 	config.attrs = &attribute;
-	config.numAttrs = launch->programmatic ? 1 : 0;
+	config.numAttrs = launch->programmatic && launch->follows ? 1 : 0;
 	error = cudaLaunchKernelExC(&config, kernel, arguments);
 	if (error != cudaSuccess)
 		(void)cudaGetLastError();

@@ -22,9 +22,9 @@ struct CUstream_st;
 /* How a turn is carried out. The numbers are those of the tuning table, not of belay.h. */
 enum symm_algorithm {
 	SYMM_ONESHOT_PACKETS = 0, /* LL packets, any dtype; up to layout.packets_bytes */
-	SYMM_ONESHOT_WIRE = 1,	  /* full wire by sentinel: bf16, f16, f32; up to layout.wire_bytes */
-	SYMM_TWOSHOT_WIRE = 2,	  /* both halves pushed by sentinel: bf16, f16, f32 */
-	SYMM_TWOSHOT_PULL = 3,	  /* reduce-scatter pulled from the staged inputs, any dtype */
+	SYMM_ONESHOT_WIRE = 1, /* full wire by sentinel: bf16, f16, f32; up to layout.wire_bytes */
+	SYMM_TWOSHOT_WIRE = 2, /* both halves pushed by sentinel: bf16, f16, f32 */
+	SYMM_TWOSHOT_PULL = 3, /* reduce-scatter pulled from the staged inputs, any dtype */
 	SYMM_ISLAND = 4, /* two-shot in each half of the ranks, one exchange between the halves:
 			    bf16, f16, f32; an even number of ranks from 4 on */
 	SYMM_ALGORITHMS = 5
@@ -54,8 +54,9 @@ struct symm_comm {
 	struct symm_layout layout;
 	char *region; /* rank 0's; rank r's at + r * layout.stride */
 	struct symm_state *state;
-	/* Host memory of the control segment, as the device sees it: own step words (staged, pushed,
-	 * results, done: 64 bytes of struct control_rank), own two descriptions, own posts and orders. */
+	/* Host memory of the control segment, as the device sees it: own step words (staged,
+	 * pushed, results, done: 64 bytes of struct control_rank), own two descriptions, own posts
+	 * and orders. */
 	uint64_t *steps;
 	struct symm_description *descriptions;
 	struct symm_posts *posts;
@@ -63,8 +64,8 @@ struct symm_comm {
 	/* Every rank's posts, for the gate of the NCCL path. */
 	struct symm_posts *posts_of[SYMM_RANKS_MAX];
 	uint32_t rank, nranks;
-	uint64_t late_ns;    /* soft deadline */
-	uint64_t last_ns;    /* the kernel's own last deadline: leaves without a result */
+	uint64_t late_ns; /* soft deadline */
+	uint64_t last_ns; /* the kernel's own last deadline: leaves without a result */
 	const struct symm_fault *faults; /* device memory */
 	uint32_t nfaults;		 /* 0: none armed */
 };
@@ -73,20 +74,25 @@ struct symm_comm {
 struct symm_launch {
 	const void *send;
 	void *recv;
-	uint64_t count;	     /* elements of this turn */
-	uint64_t call_count; /* elements of the call */
-	uint64_t signature_base; /* hash of (count, dtype, op); symm_signature() adds pass and place */
-	uint64_t ticket;     /* to be posted at the end: of an eager call's last launch, from 1. 0: none
-				(captured, or more launches of the call follow) */
+	uint64_t count;		 /* elements of this turn */
+	uint64_t call_count;	 /* elements of the call */
+	uint64_t signature_base; /* hash of (count, dtype, op); symm_signature() adds pass and place
+				  */
+	uint64_t ticket; /* to be posted at the end: of an eager call's last launch, from 1. 0: none
+			    (captured, or more launches of the call follow) */
 	uint32_t turn_of_call, turns_of_call;
-	uint8_t dtype, op; /* as in belay.h */
-	uint8_t algorithm; /* enum symm_algorithm; ignored where it does not apply */
-	uint8_t path;	   /* enum belay_path, for the record and the description */
-	uint16_t flags;	   /* enum call_flag for the record */
-	uint16_t blocks;   /* grid, 1 .. SYMM_BLOCKS_MAX; the same on every rank */
-	uint16_t threads;  /* worker threads of a block, a multiple of 32, up to 512 */
-	uint8_t programmatic; /* 1: two of these may stand on the device at once (struct launch_shape) */
-	uint8_t staged;	      /* 1: one peer after the other is served; for pulled turns: nothing */
+	uint8_t dtype, op;    /* as in belay.h */
+	uint8_t algorithm;    /* enum symm_algorithm; ignored where it does not apply */
+	uint8_t path;	      /* enum belay_path, for the record and the description */
+	uint16_t flags;	      /* enum call_flag for the record */
+	uint16_t blocks;      /* grid, 1 .. SYMM_BLOCKS_MAX; the same on every rank */
+	uint16_t threads;     /* worker threads of a block, a multiple of 32, up to 512 */
+	uint8_t programmatic; /* 1: two of these may stand on the device at once (struct
+				 launch_shape) */
+	uint8_t follows; /* 1: behind another of these on the stream: may come to wait beside it.
+			    Behind a kernel that does not let it come, that costs 0.26 us
+			    (path-choice.md) */
+	uint8_t staged;	 /* 1: one peer after the other is served; for pulled turns: nothing */
 };
 
 /* Loads every kernel into the current context, so that no later launch does (lazy loading beside a
@@ -103,18 +109,18 @@ int symm_launch_parked(const struct symm_comm *comm, const struct symm_launch *l
 		       struct CUstream_st *stream);
 
 /* Before and after an ncclAllReduce: takes the number, exchanges signatures over host memory, waits
- * for all ranks (late and mismatch as in a call); then posts `done` and writes the record. The end looks
- * at orders.fail_from first: what NCCL leaves when it is aborted is no result. With `algorithm` =
- * SYMM_GATE_FAILED it stands for an ncclAllReduce that did not get onto the stream: it sets mode.failed
- * (V6) and posts nothing. */
+ * for all ranks (late and mismatch as in a call); then posts `done` and writes the record. The end
+ * looks at orders.fail_from first: what NCCL leaves when it is aborted is no result. With
+ * `algorithm` = SYMM_GATE_FAILED it stands for an ncclAllReduce that did not get onto the stream:
+ * it sets mode.failed (V6) and posts nothing. */
 #define SYMM_GATE_FAILED 0xff
 int symm_launch_gate(const struct symm_comm *comm, const struct symm_launch *launch,
 		     struct CUstream_st *stream);
 int symm_launch_gate_end(const struct symm_comm *comm, const struct symm_launch *launch,
 			 struct CUstream_st *stream);
 
-/* Pass marks: begin counts the pass and its calls from 0; end posts pass_ended and its seqs. Then the
- * ticket is posted, as by a call; 0: none. */
+/* Pass marks: begin counts the pass and its calls from 0; end posts pass_ended and its seqs. Then
+ * the ticket is posted, as by a call; 0: none. */
 int symm_launch_pass(const struct symm_comm *comm, int begin, uint64_t ticket,
 		     struct CUstream_st *stream);
 
@@ -131,7 +137,8 @@ int symm_launch_selftest_write(const struct symm_comm *comm, uint64_t nonce, int
 int symm_launch_selftest_verify(const struct symm_comm *comm, uint64_t nonce, int32_t *verdict,
 				struct CUstream_st *stream);
 
-/* Breaker's probe: stores `round` into every peer's region; then counts how many of the peers' are here. */
+/* Breaker's probe: stores `round` into every peer's region; then counts how many of the peers' are
+ * here. */
 int symm_launch_probe(const struct symm_comm *comm, uint64_t round, int drop,
 		      struct CUstream_st *stream);
 int symm_launch_probe_read(const struct symm_comm *comm, uint64_t round, uint32_t *ret_seen,

@@ -169,6 +169,7 @@ static int enqueue_call(struct belay_comm *comm, struct call *call)
 		return status;
 	call->captured = enqueue.captured;
 	call->ticket = enqueue.ticket;
+	call->follows = enqueue.follows;
 	status = enqueue_check_pointers(comm, call);
 	if (status == 0)
 		status = path_by_size(comm, call)->allreduce(comm, call);

@@ -90,6 +90,7 @@ struct device {
 	const void *eager_stream;    /* of the last eager launch, by identity */
 	const void *captured_stream; /* of the last captured launch */
 	uint64_t last_capture;	     /* ... and the id of its capture */
+	const void *captured_tail;   /* ... and what it left there, by gpu_capture_tail() */
 	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
 	struct device_watched watched;
 	/* NCCL's result of the first watched call that did not get onto its stream; 0: none.

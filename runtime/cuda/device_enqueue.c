@@ -45,8 +45,12 @@ static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,
 			(void *)stream);
 		return BELAY_E_STATE;
 	}
+	enqueue->handle = stream;
 	enqueue->stream = identity_of(stream);
 	enqueue->captured = capture == GPU_CAPTURING;
+	enqueue->follows = enqueue->captured && comm->device->captured_tail &&
+			   comm->device->last_capture == enqueue->capture &&
+			   comm->device->captured_tail == gpu_capture_tail(stream);
 	enqueue->ticket = enqueue->captured ? 0 : device_tickets(comm->device) + 1;
 	return stream_is_free(comm, enqueue) ? 0 : BELAY_E_BUSY;
 }
@@ -108,6 +112,7 @@ void enqueue_end(struct belay_comm *comm, const struct enqueue *enqueue, bool la
 	if (launched && enqueue->captured) {
 		device->captured_stream = enqueue->stream;
 		device->last_capture = enqueue->capture;
+		device->captured_tail = gpu_capture_tail(enqueue->handle);
 	} else if (launched) {
 		device->eager_stream = enqueue->stream;
 		atomic_store_explicit(&device->tickets, enqueue->ticket, memory_order_relaxed);
@@ -216,6 +221,7 @@ static void describe_turn(const struct belay_comm *comm, const struct call *call
 	launch->blocks = shape.blocks;
 	launch->threads = shape.threads;
 	launch->programmatic = shape.programmatic;
+	launch->follows = i > 0 || call->follows;
 	launch->staged = shape.staged;
 }
 

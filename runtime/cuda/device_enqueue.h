@@ -23,11 +23,13 @@
 #include "runtime/path/path.h"
 
 struct enqueue {
+	struct CUstream_st *handle;
 	const void *stream; /* tells streams apart; not a handle */
 	uint64_t capture;   /* id, when captured */
 	uint64_t ticket;    /* 0 when captured */
 	bool captured;
-	int before; /* for gpu_restore() */
+	bool follows; /* captured right behind a launch of this communicator's */
+	int before;   /* for gpu_restore() */
 };
 
 /* 0, then enqueue_end() must follow. BELAY_E_BUSY (another stream is still at work for this

@@ -2,8 +2,8 @@
 /*
  * Everything that the runtime asks of CUDA, apart from launching belay's own kernels
  * (kernels/symm_kernels.h). One file implements it over the CUDA runtime and the driver
- * (gpu_cuda.c), one says that belay was built without CUDA (gpu_none.c), and the tests have one that
- * plays a GPU on the CPU, so that all that stands on top of it runs in CI with real processes.
+ * (gpu_cuda.c), one says that belay was built without CUDA (gpu_none.c), and the tests have one
+ * that plays a GPU on the CPU, so that all that stands on top of it runs in CI with real processes.
  *
  * Functions return 0 or -1; then *ret_error says which foreign call failed and how. None waits
  * without a bound unless it says so. All but gpu_find() need the device current in the calling
@@ -34,8 +34,8 @@ struct gpu_facts {
 	int multiprocessors;
 	int compute_major, compute_minor;
 	uint32_t pci_domain, pci_bus, pci_device;
-	int numa_node; /* -1: not known */
-	bool vmm_posix_fd; /* cuMemCreate with export as POSIX fd */
+	int numa_node;		  /* -1: not known */
+	bool vmm_posix_fd;	  /* cuMemCreate with export as POSIX fd */
 	uint64_t vmm_granularity; /* bytes */
 	int driver_version, runtime_version;
 };
@@ -68,7 +68,8 @@ int gpu_ordinal_of(const uint8_t uuid[16]);
 int gpu_alloc(size_t bytes, void **ret_memory, struct gpu_error *ret_error);
 void gpu_free(void *memory);
 
-/* A region: physical memory that can be exported (VMM). `bytes` is a multiple of the granularity. */
+/* A region: physical memory that can be exported (VMM). `bytes` is a multiple of the granularity.
+ */
 struct gpu_region;
 int gpu_region_create(int ordinal, size_t bytes, struct gpu_region **ret_region, int *ret_fd,
 		      struct gpu_error *ret_error);
@@ -97,7 +98,7 @@ enum gpu_pointer {
 	GPU_POINTER_DEVICE = 1, /* of this device: cudaMalloc, pools, VMM, interior */
 	GPU_POINTER_OTHER_DEVICE,
 	GPU_POINTER_MANAGED,
-	GPU_POINTER_HOST, /* pinned or registered */
+	GPU_POINTER_HOST,   /* pinned or registered */
 	GPU_POINTER_UNKNOWN /* ordinary host memory, or nothing */
 };
 /* What a pointer is; legal while any stream is capturing. Under a microsecond. */
@@ -112,6 +113,9 @@ void gpu_stream_free(struct CUstream_st *stream);
 enum gpu_capture { GPU_NOT_CAPTURING = 0, GPU_CAPTURING = 1, GPU_CAPTURE_BROKEN = 2 };
 /* *ret_id: of the capture. */
 enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id);
+/* Of a stream that captures: tells the last thing captured on it from all others of the graph.
+ * NULL: nothing is, or what comes next follows several, or it cannot be known. */
+const void *gpu_capture_tail(struct CUstream_st *stream);
 
 /* Copies on a stream; host memory from gpu_host_alloc() or registered. */
 int gpu_copy(void *to, const void *from, size_t bytes, struct CUstream_st *stream,
@@ -124,9 +128,9 @@ int gpu_stream_done(struct CUstream_st *stream, struct gpu_error *ret_error);
 /* Polls gpu_stream_done() until the deadline (CLOCK_MONOTONIC): 1, 0 at the deadline, -1. */
 int gpu_stream_wait(struct CUstream_st *stream, uint64_t deadline_ns, struct gpu_error *ret_error);
 
-/* While relaxed, this thread's calls neither break a capture of another thread nor are refused because
- * of one, nor of this thread's own. For creation and destruction, on the application's threads; the
- * result is what gpu_capture_restore() wants. */
+/* While relaxed, this thread's calls neither break a capture of another thread nor are refused
+ * because of one, nor of this thread's own. For creation and destruction, on the application's
+ * threads; the result is what gpu_capture_restore() wants. */
 int gpu_capture_relax(void);
 void gpu_capture_restore(int before);
 

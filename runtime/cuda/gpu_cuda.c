@@ -311,6 +311,21 @@ enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id
 	return GPU_CAPTURING;
 }
 
+/* The node; asked for by itself, since what may be refused here is no broken capture. */
+const void *gpu_capture_tail(struct CUstream_st *stream)
+{
+	const struct gpu_driver *cu = gpu_driver(NULL);
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	const CUgraphNode *nodes = NULL;
+	cuuint64_t id = 0;
+	size_t n = 0;
+
+	if (!cu ||
+	    cu->cuStreamGetCaptureInfo(stream, &status, &id, NULL, &nodes, &n) != CUDA_SUCCESS)
+		return NULL;
+	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE && n == 1 ? (const void *)nodes[0] : NULL;
+}
+
 int gpu_copy(void *to, const void *from, size_t bytes, struct CUstream_st *stream,
 	     struct gpu_error *ret_error)
 {

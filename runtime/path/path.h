@@ -34,6 +34,7 @@ struct call {
 	 * there is no record. */
 	struct CUstream_st *stream; /* NULL: the legacy default stream */
 	bool captured;
+	bool follows;	 /* captured right behind a launch of this communicator's */
 	uint64_t ticket; /* for the call's last launch; 0 when captured */
 	/* Of watched calls. */
 	uint16_t flags;	  /* more of the record's */

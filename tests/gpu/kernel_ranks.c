@@ -568,6 +568,7 @@ struct symm_launch launch_of(const struct kernel_ranks *ranks, unsigned rank,
 		.blocks = trial->blocks,
 		.threads = trial->threads,
 		.programmatic = fits_twice(ranks, trial->blocks),
+		.follows = true,
 	};
 }
 

@@ -360,6 +360,40 @@ static void capture_first_call(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
+/* A call follows another only if nothing is captured between the two, in one capture. */
+static void capture_among_others(struct rank_seat *seat)
+{
+	struct cpu_gpu_graph *graph = NULL;
+	_Atomic uint64_t word = 0;
+	struct bench bench;
+
+	set_up(&bench, seat, "symm", COUNT);
+	whole_call(&bench, bench.stream, COUNT);
+	whole_call(&bench, bench.stream, COUNT);
+	RANK_EXPECT(seat, cpu_gpu_followers() == 0);
+	graph = capture_calls(&bench, CPU_GPU_GLOBAL, false);
+	RANK_EXPECT(seat, cpu_gpu_followers() == NODES - 1);
+	cpu_gpu_graph_free(graph);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(bench.stream, CPU_GPU_GLOBAL), 0);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, bench.stream, COUNT), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_enqueue_count(bench.stream, &word), 0);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, bench.stream, COUNT), 0);
+	RANK_EXPECT(seat, cpu_gpu_followers() == 0);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, bench.stream, COUNT), 0);
+	RANK_EXPECT(seat, cpu_gpu_followers() == 1);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(bench.stream, &graph), 0);
+	replay(&bench, graph);
+	RANK_EXPECT(seat, word == 1);
+	cpu_gpu_graph_free(graph);
+	tear_down(&bench);
+}
+
+START_TEST(a_call_follows_another_if_nothing_is_captured_between)
+{
+	run(capture_among_others, NULL);
+}
+END_TEST
+
 static const int modes[] = {CPU_GPU_GLOBAL, CPU_GPU_THREAD_LOCAL, CPU_GPU_RELAXED};
 
 FAULT_TEST(calls_are_captured_from_the_first_on_and_replayed_between_others, "F16 F44 F72 F73")
@@ -539,6 +573,7 @@ static void make_large_call(struct rank_seat *seat)
 	whole_call(&bench, bench.stream, LARGE);
 	RANK_EXPECT(seat, seq_of(&bench) == 2);
 	RANK_EXPECT(seat, control_view_done(&bench.comm->control, (unsigned)seat->rank) == 7);
+	RANK_EXPECT(seat, cpu_gpu_followers() == (strncmp(seat->plan, "symm", 4) ? 0 : 5));
 	tear_down(&bench);
 }
 
@@ -647,6 +682,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, another_stream_waits_for_all_blocks_of_a_call, 0, 2);
 	tcase_add_loop_test(c, calls_are_captured_from_the_first_on_and_replayed_between_others, 0,
 			    (int)(sizeof(modes) / sizeof(modes[0])));
+	tcase_add_test(c, a_call_follows_another_if_nothing_is_captured_between);
 	tcase_add_test(c, a_broken_capture_is_refused_and_forgotten);
 	tcase_add_test(c, marks_are_enqueued_and_waiting_commits);
 	tcase_add_test(c, captured_marks_number_each_replay);

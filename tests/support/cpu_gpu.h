@@ -98,6 +98,9 @@ int cpu_gpu_graph_launch(const struct cpu_gpu_graph *graph, struct CUstream_st *
 size_t cpu_gpu_graph_nodes(const struct cpu_gpu_graph *graph);
 void cpu_gpu_graph_free(struct cpu_gpu_graph *graph);
 
+/* Turns launched since it was asked last that were said to follow another on the stream. */
+unsigned cpu_gpu_followers(void);
+
 /* ---- what goes wrong ------------------------------------------------------------------------ */
 
 /* Makes the n-th call from now (from 1; 0: every call) of a function of gpu.h or symm_kernels.h

@@ -852,9 +852,18 @@ static int launch(const char *function, enum turn_kind kind, const struct symm_c
 	return code ? code : cpu_gpu_enqueue(stream, &turn_kernel, &arguments);
 }
 
+static _Atomic unsigned followers;
+
+unsigned cpu_gpu_followers(void)
+{
+	return atomic_exchange_explicit(&followers, 0, memory_order_relaxed);
+}
+
 int symm_launch_call(const struct symm_comm *comm, const struct symm_launch *turn,
 		     struct CUstream_st *stream)
 {
+	if (turn->follows)
+		(void)atomic_fetch_add_explicit(&followers, 1, memory_order_relaxed);
 	return launch("symm_launch_call", TURN_CALL, comm, turn, stream);
 }
 

@@ -448,6 +448,20 @@ enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id
 	return state;
 }
 
+/* Where the next node is to be linked: no two are alike. */
+const void *gpu_capture_tail(struct CUstream_st *stream)
+{
+	const void *tail = NULL;
+
+	if (!stream)
+		return NULL;
+	pthread_mutex_lock(&stream->lock);
+	if (stream->graph && stream->graph->nodes)
+		tail = (const void *)stream->graph->last;
+	pthread_mutex_unlock(&stream->lock);
+	return tail;
+}
+
 int cpu_gpu_capture_begin(struct CUstream_st *stream, enum cpu_gpu_capture mode)
 {
 	struct cpu_gpu_graph *graph = calloc(1, sizeof(*graph));
