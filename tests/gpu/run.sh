@@ -223,11 +223,15 @@ set_serving()
 	# shellcheck disable=SC2086
 	checks "all collectives, NCCL alone" 90 0 '"right": true' $collectives
 	# shellcheck disable=SC2086
-	checks "ranks that call different collectives are told so" 90 0 'mismatch' env "$with" $collectives --mismatch
+	checks "ranks that call different collectives are all told so" 90 0 '"after_ms".*mismatch.*"after_ms".*mismatch' \
+		env "$with" $collectives --mismatch
 	checks "by dlopen(), in NCCL's place" 60 0 '' "$python" "$source_root/tests/gpu/nccl_by_path.py" "$build/.libs/libbelay-nccl.so"
 	mps_stop
 	checks "belay-info on a job that works, is stopped, is killed" 120 0 '"right": true' \
 		env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" "$python" "$source_root/tests/gpu/torch_status.py" "$info"
+	# shellcheck disable=SC2086
+	checks "a rank killed in a gather of NCCL's is told to the others" 90 0 '"after_ms".*peer_lost.*"after_ms".*peer_lost' \
+		env "$with" $collectives --ranks 3 --kill
 	checks "a killed rank is told to the others" 120 0 'peer_lost' env "LD_PRELOAD=$build/.libs/libbelay-nccl.so" \
 		"$python" "$source_root/tests/gpu/torch_transformer.py" --ranks 4 --kill 1:5
 	keep_output=

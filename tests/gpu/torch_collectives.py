@@ -3,17 +3,20 @@
 """Collectives of torch.distributed that belay leaves to NCCL and watches: each is checked, one by one and in a CUDA graph,
 and timed; run it under LD_PRELOAD=libbelay-nccl.so and without. It knows nothing of belay.
 
-One line of JSON: whether all values were right, and us a call of the slower rank.
+One line of JSON: whether all values were right, and us a call of the slower rank, one by one and in a graph, with the
+kernels that make its input and check its output.
 
-usage: torch_collectives.py [--ranks N] [--hosts] [--mismatch] [--seconds N]
+usage: torch_collectives.py [--ranks N] [--hosts] [--mismatch | --kill] [--seconds N]
 
---hosts: each rank is a host of its own (BELAY_HOST_ID). --mismatch: the last rank gathers where the others broadcast; the
-JSON line has what each rank was told, and after how many ms.
+--hosts: each rank is a host of its own (BELAY_HOST_ID). --mismatch: the last rank gathers where the others broadcast.
+--kill: it is killed where the others gather. All others wait for their stream before they call anything else: the JSON line
+has what each rank was told, and after how many ms.
 """
 import argparse
 import json
 import os
 import queue
+import signal
 import sys
 import time
 
@@ -76,8 +79,8 @@ class Collectives:
 KINDS = ("all_reduce", "average", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")
 
 
-def captured(call):
-    """The call in a graph, replayed twice."""
+def graph_of(call, calls):
+    """A graph of so many, and the last one's result."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -85,13 +88,20 @@ def captured(call):
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        right = call()
+        for _ in range(calls):
+            right = call()
+    return graph, right
+
+
+def captured(call):
+    graph, right = graph_of(call, 1)
     for _ in range(2):
         graph.replay()
     return bool(right.item())
 
 
-def timed(call):
+def timed(call, calls):
+    """us a call, of 100 times so many."""
     for _ in range(20):
         call()
     torch.cuda.synchronize()
@@ -99,24 +109,33 @@ def timed(call):
     for _ in range(100):
         call()
     torch.cuda.synchronize()
-    return (time.perf_counter() - began) * 1e4
+    return (time.perf_counter() - began) * 1e4 / calls
+
+
+def timed_in_graph(call):
+    return timed(graph_of(call, 20)[0].replay, 20)
 
 
 def work(rank, options, report):
     calls = Collectives(rank, options.ranks)
-    if options.mismatch:
+    if options.mismatch or options.kill:
         calls.all_reduce()
+        calls.all_gather()
         torch.cuda.synchronize()
         dist.barrier()
+        torch.cuda.synchronize()
         report["began"] = time.time()
-        (calls.all_gather if rank == options.ranks - 1 else calls.broadcast)()
+        if options.kill and rank == options.ranks - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        (calls.all_gather if options.kill or rank == options.ranks - 1 else calls.broadcast)()
         torch.cuda.synchronize()
         dist.barrier()
         torch.cuda.synchronize()
         return
     report["right"] = all(bool(getattr(calls, kind)().item()) for kind in KINDS) and \
         all(captured(getattr(calls, kind)) for kind in KINDS)
-    report["us"] = {kind: timed(getattr(calls, kind)) for kind in KINDS}
+    report["us"] = {kind: timed(getattr(calls, kind), 1) for kind in KINDS}
+    report["us_graph"] = {kind: timed_in_graph(getattr(calls, kind)) for kind in KINDS}
 
 
 def life(rank, options, reports):
@@ -148,14 +167,16 @@ def main():
         parser.add_argument("--" + name, type=int, default=number)
     parser.add_argument("--hosts", action="store_true")
     parser.add_argument("--mismatch", action="store_true")
+    parser.add_argument("--kill", action="store_true")
     options = parser.parse_args()
+    wanted = options.ranks - options.kill
     context = mp.get_context("spawn")
     reports = context.Queue()
     processes = [context.Process(target=life, args=(rank, options, reports)) for rank in range(options.ranks)]
     for process in processes:
         process.start()
     found, until = [], time.time() + options.seconds
-    while len(found) < options.ranks and time.time() < until:
+    while len(found) < wanted and time.time() < until:
         try:
             found.append(reports.get(timeout=0.2))
         except queue.Empty:
@@ -166,9 +187,9 @@ def main():
     whole = [report for report in found if "us" in report]
     print(json.dumps({
         "ranks": options.ranks, "reports": len(found), "right": len(whole) == options.ranks and all(r["right"] for r in whole),
-        "us": {kind: round(max(r["us"][kind] for r in whole), 1) for kind in KINDS} if whole else None,
+        **{us: {kind: round(max(r[us][kind] for r in whole), 1) for kind in KINDS} for us in ("us", "us_graph") if whole},
         "errors": [{key: r[key] for key in ("rank", "after_ms", "error")} for r in found if "error" in r]}))
-    return 0 if len(found) == options.ranks else 1
+    return 0 if len(found) == wanted else 1
 
 
 if __name__ == "__main__":
