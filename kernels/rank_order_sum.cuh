@@ -10,7 +10,7 @@
  * Every bit is that of host_sum() (invariant 1): accumulation in float32 (float64 for that type),
  * one rounding at the end, one canonical NaN a type, -0 below +0, NaN wins max and min, integers
  * wrap. The intrinsics with _rn are never contracted; subnormals are kept unless somebody builds
- *with -ftz=true or -use_fast_math, which check_kernels would tell.
+ * with -ftz=true or -use_fast_math, which check_kernels would tell.
  *
  * Zeros make zeros under every operation, so a packet padded with zeros needs no care.
  */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that move no data between GPUs: the gate before and the end after a call on the NCCL
- *path, and the parked kernel, whose turn the watchers carry out. Each is one block that one warp or
- *thread speaks for, and may use system fences: what follows takes far longer.
+ * Kernels that move no data between GPUs: the gate before and the end after a call of NCCL's, and
+ * the parked kernel, whose turn the watchers carry out. Each is one block that one warp or thread
+ * speaks for, and may use system fences: what follows takes far longer.
  *
- *	gate      takes the number; describes and signs the call for the peers, in host memory;
- *waits for all of them; lets the ncclAllReduce behind it run only if all signatures are alike
- *	gate_end  completes the record and posts DONE
- *	parked    takes the number; stages the input; is stuck at once, abandons when asked, and
- *ends when the watcher has written the output
+ *   gate      takes the number; describes and signs the call for the peers, in host memory; waits
+ *             for all of them; lets what is behind it run only if all signatures are alike
+ *   gate_end  completes the record and posts DONE
+ *   parked    takes the number; stages the input; is stuck at once, abandons when asked, and ends
+ *             when the watcher has written the output
  *
- * A gate that fails sets mode.failed and ends: what is enqueued behind it, the watchers' verdict
- *aborts.
+ * A gate that fails sets mode.failed and ends: what is enqueued behind it is aborted with the
+ * watchers' verdict.
  */
 #include "kernels/digest_parts.cuh"
 #include "kernels/clean_slots.cuh"

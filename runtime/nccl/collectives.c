@@ -4,10 +4,12 @@
  * watched (watch.c).
  *
  *   ncclAllReduce(), ncclAllGather(), ...
- *     takes()                 BELAY_DISABLE, or NCCL itself is calling, or no twin that is ready,
- * or not what BELAY_WATCH asks for: straight to the real one carry_out() group_add_call()      in a
- * group: at its end calls_enqueue()       belay_allreduce() on the program's stream watch_enqueue()
- * belay_watch_begin(), the real one, belay_watch_end()
+ *     takes()               no: straight to the real one. BELAY_DISABLE; NCCL itself is calling;
+ *                           there is no twin that is ready; or BELAY_WATCH does not ask for it
+ *     carry_out()
+ *       group_add_call()    in a group: what follows is at its end
+ *       calls_enqueue()     belay's: belay_allreduce() on the program's stream
+ *       watch_enqueue()     NCCL's: belay_watch_begin(), the real one, belay_watch_end()
  *
  * Which of these follows from the twin's state, the settings that agree and the arguments, and so
  * is the same on all ranks.
