@@ -554,10 +554,11 @@ BELAY_API BELAY_MUST_CHECK int belay_comm_survivors(struct belay_comm *comm, uin
  * are used for good.
  *
  * One stream at a time: until the calls and marks that were enqueued on one stream have ended,
- * every other stream gets BELAY_E_BUSY, even if it waits for the first by an event. In one capture
- * all calls stay on one stream. Captured calls are numbered when they are replayed. Two graphs with
- * calls of one communicator, or a graph and calls made one by one, must not run at the same time:
- * belay does not see a graph being launched.
+ * every other stream gets BELAY_E_BUSY, even if it waits for the first by an event. Calls that are
+ * captured on several streams of one capture follow one another in the graph, in the order in which
+ * they were captured. Captured calls are numbered when they are replayed. Two graphs with calls of
+ * one communicator, or a graph and calls made one by one, must not run at the same time: belay does
+ * not see a graph being launched.
  */
 BELAY_API BELAY_MUST_CHECK int belay_allreduce(const void *send, void *recv, size_t count,
 					       enum belay_dtype dtype, enum belay_op op,

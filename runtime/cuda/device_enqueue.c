@@ -19,17 +19,33 @@ static const void *identity_of(const struct CUstream_st *stream)
 	return (uintptr_t)stream == STREAM_PER_THREAD ? (const void *)&per_thread : stream;
 }
 
-/* Eager work of another stream is over once its last ticket has ended. A capture runs nothing, but
- * two streams in one capture may become two branches of a graph. */
+/* A capture runs nothing, but two streams in one capture may become two branches of a graph: unless
+ * the graph is told that what comes on this one follows the last launch. */
+static bool capture_is_free(const struct device *device, const struct enqueue *enqueue)
+{
+	return device->last_capture != enqueue->capture ||
+	       device->captured_stream == enqueue->stream ||
+	       (device->captured_tail &&
+		gpu_capture_after(enqueue->handle, device->captured_tail) == 0);
+}
+
+/* Eager work of another stream is over once its last ticket has ended. */
 static bool stream_is_free(const struct belay_comm *comm, const struct enqueue *enqueue)
 {
 	const struct device *device = comm->device;
 
 	if (enqueue->captured)
-		return device->last_capture != enqueue->capture ||
-		       device->captured_stream == enqueue->stream;
+		return capture_is_free(device, enqueue);
 	return device->eager_stream == enqueue->stream ||
 	       device_ended(comm, device_tickets(device));
+}
+
+/* Nothing has been captured between the last launch and this one. */
+static bool follows_own(const struct device *device, const struct enqueue *enqueue)
+{
+	return enqueue->captured && device->captured_tail &&
+	       device->last_capture == enqueue->capture &&
+	       device->captured_tail == gpu_capture_tail(enqueue->handle);
 }
 
 static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,
@@ -48,11 +64,11 @@ static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,
 	enqueue->handle = stream;
 	enqueue->stream = identity_of(stream);
 	enqueue->captured = capture == GPU_CAPTURING;
-	enqueue->follows = enqueue->captured && comm->device->captured_tail &&
-			   comm->device->last_capture == enqueue->capture &&
-			   comm->device->captured_tail == gpu_capture_tail(stream);
 	enqueue->ticket = enqueue->captured ? 0 : device_tickets(comm->device) + 1;
-	return stream_is_free(comm, enqueue) ? 0 : BELAY_E_BUSY;
+	if (!stream_is_free(comm, enqueue))
+		return BELAY_E_BUSY;
+	enqueue->follows = follows_own(comm->device, enqueue);
+	return 0;
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
  * One stream at a time. A communicator's eager launches carry tickets, which their kernels post
  * when they end, with the turn that ends with them (device_ended()); so whether launches of another
  * stream are still in flight is seen without touching that stream, which may have been destroyed.
- * In a capture the calls stay on the stream of the first.
+ * In a capture the graph gets an edge from the last launch to one on another stream.
  */
 #ifndef BELAY_RUNTIME_CUDA_DEVICE_ENQUEUE_H
 #define BELAY_RUNTIME_CUDA_DEVICE_ENQUEUE_H

@@ -116,6 +116,9 @@ enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id
 /* Of a stream that captures: tells the last thing captured on it from all others of the graph.
  * NULL: nothing is, or what comes next follows several, or it cannot be known. */
 const void *gpu_capture_tail(struct CUstream_st *stream);
+/* What is captured next on the stream comes after `tail`, which was captured on another stream of
+ * the same capture. 0 or -1. */
+int gpu_capture_after(struct CUstream_st *stream, const void *tail);
 
 /* Copies on a stream; host memory from gpu_host_alloc() or registered. */
 int gpu_copy(void *to, const void *from, size_t bytes, struct CUstream_st *stream,

@@ -326,6 +326,17 @@ const void *gpu_capture_tail(struct CUstream_st *stream)
 	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE && n == 1 ? (const void *)nodes[0] : NULL;
 }
 
+int gpu_capture_after(struct CUstream_st *stream, const void *tail)
+{
+	const struct gpu_driver *cu = gpu_driver(NULL);
+	CUgraphNode node = (CUgraphNode)(uintptr_t)tail;
+
+	if (!cu || cu->cuStreamUpdateCaptureDependencies(stream, &node, 1,
+							 CU_STREAM_ADD_CAPTURE_DEPENDENCIES))
+		return -1;
+	return 0;
+}
+
 int gpu_copy(void *to, const void *from, size_t bytes, struct CUstream_st *stream,
 	     struct gpu_error *ret_error)
 {

@@ -56,6 +56,7 @@
 	GPU_DRIVER(cuStreamCreateWithPriority, 5050)                                               \
 	GPU_DRIVER(cuStreamDestroy, 4000)                                                          \
 	GPU_DRIVER(cuStreamGetCaptureInfo, 11030)                                                  \
+	GPU_DRIVER(cuStreamUpdateCaptureDependencies, 11030)                                       \
 	GPU_DRIVER(cuStreamQuery, 2000)                                                            \
 	GPU_DRIVER(cuMemcpyAsync, 4000)                                                            \
 	GPU_DRIVER(cuMemsetD8Async, 3020)                                                          \

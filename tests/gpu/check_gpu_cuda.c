@@ -317,6 +317,59 @@ static void capture_in_each_mode(struct rank_seat *seat)
 	end(&gpu);
 }
 
+/* A second stream of the capture, forked and joined by events: its calls come between the first's.
+ */
+static void capture_on_two_streams(struct rank_seat *seat)
+{
+	cudaEvent_t forked = NULL, joined = NULL;
+	cudaStream_t other = NULL;
+	cudaGraph_t graph = NULL;
+	cudaGraphExec_t exec = NULL;
+	struct gpu_seat gpu;
+
+	if (begin(seat, &gpu)) {
+		char *send = gpu.slots, *recv = gpu.slots + (128u << 10);
+
+		CUDA(seat, cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+		CUDA(seat, cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));
+		CUDA(seat, cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
+		CUDA(seat, cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
+		CUDA(seat, cudaEventRecord(forked, gpu.stream));
+		CUDA(seat, cudaStreamWaitEvent(other, forked, 0));
+		for (int c = 0; c < 20; c++)
+			RANK_EXPECT_STATUS(seat,
+					   belay_allreduce(send, recv, COUNT, BELAY_F32, BELAY_SUM,
+							   seat->comm,
+							   c % 3 ? other : gpu.stream),
+					   0);
+		CUDA(seat, cudaEventRecord(joined, other));
+		CUDA(seat, cudaStreamWaitEvent(gpu.stream, joined, 0));
+		CUDA(seat, cudaStreamEndCapture(gpu.stream, &graph));
+		CUDA(seat, cudaGraphInstantiate(&exec, graph, 0));
+		for (int i = 0; i < 3; i++)
+			CUDA(seat, cudaGraphLaunch(exec, gpu.stream));
+		gpu.seq += 60;
+		RANK_EXPECT(seat, gpu_settle(&gpu));
+		RANK_EXPECT(seat, gpu_call(&gpu, &(struct gpu_call){.count = COUNT}));
+		gpu_meet(&gpu);
+		CUDA(seat, cudaGraphExecDestroy(exec));
+		CUDA(seat, cudaGraphDestroy(graph));
+		CUDA(seat, cudaStreamDestroy(other));
+		CUDA(seat, cudaEventDestroy(forked));
+		CUDA(seat, cudaEventDestroy(joined));
+	}
+	end(&gpu);
+}
+
+START_TEST(calls_on_two_streams_of_a_capture_follow_one_another)
+{
+	struct rank_group group;
+
+	gpu_group_run(RANKS, capture_on_two_streams, NULL, &group);
+	assert_all_well(&group);
+}
+END_TEST
+
 START_TEST(calls_are_captured_in_every_mode)
 {
 	struct rank_group group;
@@ -443,6 +496,7 @@ static Suite *suite(void)
 	tcase_add_test(beside, memory_may_be_freed_while_a_peer_waits_in_a_call);
 	tcase_add_test(beside, the_watcher_breaks_no_capture_not_even_by_a_rescue);
 	tcase_add_test(beside, calls_are_captured_in_every_mode);
+	tcase_add_test(beside, calls_on_two_streams_of_a_capture_follow_one_another);
 #ifdef HAVE_NCCL
 	tcase_add_test(beside, a_communicator_is_made_from_one_of_nccls_and_leaves_it_alone);
 #endif

@@ -394,6 +394,43 @@ START_TEST(a_call_follows_another_if_nothing_is_captured_between)
 }
 END_TEST
 
+/* ... and with a second stream, which the driver may refuse to put behind the first. */
+static void capture_on_two_streams(struct rank_seat *seat)
+{
+	struct CUstream_st *second = cpu_gpu_stream_create();
+	struct cpu_gpu_graph *graph = NULL;
+	struct bench bench;
+
+	set_up(&bench, seat, "symm", COUNT);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(bench.stream, CPU_GPU_GLOBAL), 0);
+	cpu_gpu_capture_fork(bench.stream, second);
+	for (int i = 0; i < 2; i++) {
+		RANK_EXPECT_STATUS(seat, call_on(&bench, bench.stream, COUNT), 0);
+		RANK_EXPECT(seat, cpu_gpu_edges() == (i != 0));
+		cpu_gpu_fail("gpu_capture_after", 1, 1, false);
+		RANK_EXPECT_STATUS(seat, call_on(&bench, second, COUNT), BELAY_E_BUSY);
+		RANK_EXPECT_STATUS(seat, call_on(&bench, second, COUNT), 0);
+		RANK_EXPECT(seat, cpu_gpu_edges() == 1);
+	}
+	RANK_EXPECT_STATUS(seat, call_on(&bench, second, COUNT), 0);
+	RANK_EXPECT(seat, cpu_gpu_edges() == 0);
+	cpu_gpu_capture_join(second, bench.stream);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(bench.stream, &graph), 0);
+	replay(&bench, graph);
+	replay(&bench, graph);
+	RANK_EXPECT(seat, seq_of(&bench) == 10);
+	whole_call(&bench, second, COUNT);
+	cpu_gpu_graph_free(graph);
+	cpu_gpu_stream_free(second);
+	tear_down(&bench);
+}
+
+START_TEST(calls_on_two_streams_of_a_capture_follow_one_another)
+{
+	run(capture_on_two_streams, NULL);
+}
+END_TEST
+
 static const int modes[] = {CPU_GPU_GLOBAL, CPU_GPU_THREAD_LOCAL, CPU_GPU_RELAXED};
 
 FAULT_TEST(calls_are_captured_from_the_first_on_and_replayed_between_others, "F16 F44 F72 F73")
@@ -683,6 +720,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, calls_are_captured_from_the_first_on_and_replayed_between_others, 0,
 			    (int)(sizeof(modes) / sizeof(modes[0])));
 	tcase_add_test(c, a_call_follows_another_if_nothing_is_captured_between);
+	tcase_add_test(c, calls_on_two_streams_of_a_capture_follow_one_another);
 	tcase_add_test(c, a_broken_capture_is_refused_and_forgotten);
 	tcase_add_test(c, marks_are_enqueued_and_waiting_commits);
 	tcase_add_test(c, captured_marks_number_each_replay);

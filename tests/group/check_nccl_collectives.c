@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <nccl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,6 +379,118 @@ START_TEST(watched_calls_of_two_communicators_in_one_group_are_in_one_order_on_a
 }
 END_TEST
 
+/* Allreduces of belay's and gathers of NCCL's, on two streams of a capture. */
+static void capture_on_two_streams(struct rank_seat *seat)
+{
+	cudaStream_t first, second = cpu_gpu_stream_create();
+	struct cpu_gpu_graph *graph = NULL;
+	struct client client;
+
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	first = client.stream;
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(first, CPU_GPU_GLOBAL), 0);
+	cpu_gpu_capture_fork(first, second);
+	for (int i = 0; i < 4; i++) {
+		client.stream = i % 2 ? second : first;
+		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+		RANK_EXPECT_STATUS(seat,
+				   (int)ncclAllReduce(client.send, client.recv + 100, 5,
+						      ncclFloat32, ncclSum, client.comm,
+						      client.stream),
+				   0);
+	}
+	RANK_EXPECT(seat, cpu_gpu_edges() == 3);
+	client.stream = first;
+	cpu_gpu_capture_join(second, first);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(first, &graph), 0);
+	for (int i = 0; i < 2; i++) {
+		clear(&client);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, first), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(first), 0);
+		RANK_EXPECT(seat, client.recv[0] == 0 && client.recv[1] == 10);
+		RANK_EXPECT(seat, client.recv[100] == 10 && client.recv[104] == 18);
+	}
+	RANK_EXPECT(seat, client_belays_calls(client.comm, 16) == 16);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	cpu_gpu_graph_free(graph);
+	cpu_gpu_stream_free(second);
+	client_close(&client);
+}
+
+START_TEST(calls_on_two_streams_of_a_capture_are_all_served)
+{
+	struct rank_group group;
+
+	client_run(capture_on_two_streams, NULL, &group);
+}
+END_TEST
+
+/* A thread that asks for errors all the time, as PyTorch's watchdog and its heartbeat do, and one
+ * that asks how things are. */
+struct asker {
+	struct client *client;
+	_Atomic bool over;
+	_Atomic long asked;
+	pthread_t thread;
+};
+
+static void *ask(void *argument)
+{
+	struct asker *asker = argument;
+
+	while (!atomic_load_explicit(&asker->over, memory_order_acquire)) {
+		ncclResult_t error = ncclSuccess;
+		int count = 0;
+
+		RANK_EXPECT_STATUS(asker->client->seat,
+				   (int)ncclCommGetAsyncError(asker->client->comm, &error), 0);
+		RANK_EXPECT_STATUS(asker->client->seat, (int)error, (int)ncclSuccess);
+		RANK_EXPECT_STATUS(asker->client->seat,
+				   (int)ncclCommCount(asker->client->comm, &count), 0);
+		RANK_EXPECT(asker->client->seat, count == NRANKS && belay_nccl_comm(0));
+		atomic_fetch_add_explicit(&asker->asked, 1, memory_order_relaxed);
+	}
+	return NULL;
+}
+
+static void call_while_others_ask(struct rank_seat *seat)
+{
+	struct asker askers[2] = {{.asked = 0}};
+	struct client client;
+
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	for (int i = 0; i < 2; i++) {
+		askers[i].client = &client;
+		RANK_EXPECT_STATUS(seat,
+				   pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
+	}
+	for (int i = 0; i < 60; i++) {
+		clear(&client);
+		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+		RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+		RANK_EXPECT(seat, client.recv[1] == 10);
+		client_whole_call(&client, client.comm, client.stream);
+	}
+	for (int i = 0; i < 2; i++) {
+		while (!askers[i].asked)
+			(void)sched_yield();
+		atomic_store_explicit(&askers[i].over, true, memory_order_release);
+		RANK_EXPECT_STATUS(seat, pthread_join(askers[i].thread, NULL), 0);
+	}
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(other_threads_may_ask_while_calls_are_made)
+{
+	struct rank_group group;
+
+	client_run(call_while_others_ask, NULL, &group);
+}
+END_TEST
+
 static void call_otherwise(struct rank_seat *seat)
 {
 	ncclResult_t error = ncclSuccess;
@@ -590,6 +704,8 @@ static Suite *suite(void)
 	tcase_add_test(
 		tests,
 		watched_calls_of_two_communicators_in_one_group_are_in_one_order_on_all_ranks);
+	tcase_add_test(tests, calls_on_two_streams_of_a_capture_are_all_served);
+	tcase_add_test(tests, other_threads_may_ask_while_calls_are_made);
 	tcase_add_test(tests, ranks_that_make_different_collectives_are_told_which);
 	tcase_add_test(tests, a_collective_that_hangs_in_nccl_is_a_verdict_and_can_be_aborted);
 	tcase_add_loop_test(tests, a_verdict_ends_nccls_kernels_whatever_the_program_does, 0,

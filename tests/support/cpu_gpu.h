@@ -92,6 +92,10 @@ enum cpu_gpu_capture { CPU_GPU_GLOBAL = 0, CPU_GPU_THREAD_LOCAL = 1, CPU_GPU_REL
 int cpu_gpu_capture_begin(struct CUstream_st *stream, enum cpu_gpu_capture mode);
 int cpu_gpu_capture_end(struct CUstream_st *stream, struct cpu_gpu_graph **ret_graph);
 const char *cpu_gpu_capture_broken_by(void);
+/* By an event: `to` captures with `from`, behind what that has; and the other way: `from` no longer
+ * captures, and `to` goes on behind both. */
+void cpu_gpu_capture_fork(struct CUstream_st *from, struct CUstream_st *to);
+void cpu_gpu_capture_join(struct CUstream_st *from, struct CUstream_st *to);
 /* Enqueues what was recorded, with the arguments of then. A graph may be launched while an earlier
  * launch of it still runs. */
 int cpu_gpu_graph_launch(const struct cpu_gpu_graph *graph, struct CUstream_st *stream);
@@ -100,6 +104,8 @@ void cpu_gpu_graph_free(struct cpu_gpu_graph *graph);
 
 /* Turns launched since it was asked last that were said to follow another on the stream. */
 unsigned cpu_gpu_followers(void);
+/* Edges made since it was asked last, from one stream of a capture to another. */
+unsigned cpu_gpu_edges(void);
 
 /* ---- what goes wrong ------------------------------------------------------------------------ */
 

@@ -41,6 +41,9 @@ struct CUstream_st {
 	enum cpu_gpu_capture mode;
 	pthread_t capturer;
 	uint64_t capture_id;
+	/* Where the node behind the last one is to be linked, which tells nodes apart; NULL: there
+	 * is none, or what comes next follows several. */
+	const void *tail;
 	bool broken;
 };
 
@@ -386,6 +389,7 @@ static int append_locked(struct CUstream_st *stream, struct operation *operation
 		*graph->last = operation;
 		graph->last = &operation->next;
 		graph->nodes++;
+		stream->tail = (const void *)graph->last;
 		return 0;
 	}
 	*stream->last = operation;
@@ -448,7 +452,6 @@ enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id
 	return state;
 }
 
-/* Where the next node is to be linked: no two are alike. */
 const void *gpu_capture_tail(struct CUstream_st *stream)
 {
 	const void *tail = NULL;
@@ -456,10 +459,59 @@ const void *gpu_capture_tail(struct CUstream_st *stream)
 	if (!stream)
 		return NULL;
 	pthread_mutex_lock(&stream->lock);
-	if (stream->graph && stream->graph->nodes)
-		tail = (const void *)stream->graph->last;
+	if (stream->graph)
+		tail = stream->tail;
 	pthread_mutex_unlock(&stream->lock);
 	return tail;
+}
+
+/* Graphs are lists here, in the order of capture: all that is left of an edge is that it was made.
+ */
+static _Atomic unsigned edges;
+
+unsigned cpu_gpu_edges(void)
+{
+	return atomic_exchange_explicit(&edges, 0, memory_order_relaxed);
+}
+
+int gpu_capture_after(struct CUstream_st *stream, const void *tail)
+{
+	bool captures;
+
+	if (cpu_gpu_enter("gpu_capture_after"))
+		return -1;
+	pthread_mutex_lock(&stream->lock);
+	captures = stream->graph != NULL;
+	stream->tail = !stream->tail || stream->tail == tail ? tail : NULL;
+	pthread_mutex_unlock(&stream->lock);
+	if (captures)
+		(void)atomic_fetch_add_explicit(&edges, 1, memory_order_relaxed);
+	return captures ? 0 : -1;
+}
+
+void cpu_gpu_capture_fork(struct CUstream_st *from, struct CUstream_st *to)
+{
+	pthread_mutex_lock(&from->lock);
+	pthread_mutex_lock(&to->lock);
+	to->graph = from->graph;
+	to->mode = from->mode;
+	to->capturer = from->capturer;
+	to->capture_id = from->capture_id;
+	to->tail = from->tail;
+	to->broken = from->broken;
+	pthread_mutex_unlock(&to->lock);
+	pthread_mutex_unlock(&from->lock);
+}
+
+void cpu_gpu_capture_join(struct CUstream_st *from, struct CUstream_st *to)
+{
+	pthread_mutex_lock(&to->lock);
+	pthread_mutex_lock(&from->lock);
+	to->tail = to->tail == from->tail ? to->tail : NULL;
+	to->broken = to->broken || from->broken;
+	from->graph = NULL;
+	pthread_mutex_unlock(&from->lock);
+	pthread_mutex_unlock(&to->lock);
 }
 
 int cpu_gpu_capture_begin(struct CUstream_st *stream, enum cpu_gpu_capture mode)
@@ -478,6 +530,7 @@ int cpu_gpu_capture_begin(struct CUstream_st *stream, enum cpu_gpu_capture mode)
 		stream->capturer = pthread_self();
 		stream->capture_id = ++streams.captures;
 		stream->broken = false;
+		stream->tail = NULL;
 		streams.capturing++;
 		begun = true;
 	}
