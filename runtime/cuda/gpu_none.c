@@ -178,6 +178,19 @@ enum gpu_capture gpu_stream_capture(struct CUstream_st *stream, uint64_t *ret_id
 	return GPU_NOT_CAPTURING;
 }
 
+const void *gpu_capture_tail(struct CUstream_st *stream)
+{
+	(void)stream;
+	return NULL;
+}
+
+int gpu_capture_after(struct CUstream_st *stream, const void *tail)
+{
+	(void)stream;
+	(void)tail;
+	return -1;
+}
+
 int gpu_copy(void *to, const void *from, size_t bytes, struct CUstream_st *stream,
 	     struct gpu_error *ret_error)
 {
