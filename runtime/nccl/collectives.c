@@ -23,8 +23,12 @@
 /* Enqueues it, or leaves it to the group's end. Takes over the hold of the twin. */
 static ncclResult_t carry_out(const struct group_call *call)
 {
-	ncclResult_t result;
+	ncclResult_t result = call->refused;
 
+	if (result != ncclSuccess) {
+		twin_put(call->twin);
+		return result;
+	}
 	if (group_is_open() && group_add_call(call))
 		return ncclSuccess;
 	if (group_is_open())
@@ -50,7 +54,7 @@ static bool translates(struct group_call *call)
 	return call->dtype && watch_wants(call->twin, call->op);
 }
 
-/* True: the call is belay's to carry out or to watch, and holds the twin. */
+/* True: the call is belay's to carry out, to watch or to refuse, and holds the twin. */
 static bool takes(struct group_call *call, ncclComm_t comm, const void *caller)
 {
 	struct twin *twin = intercept_between(caller) ? twin_get(comm) : NULL;
@@ -59,8 +63,12 @@ static bool takes(struct group_call *call, ncclComm_t comm, const void *caller)
 		return false;
 	call->twin = twin;
 	/* Acquire: `belay` is there. */
-	if (atomic_load_explicit(&twin->state, memory_order_acquire) == TWIN_READY &&
-	    translates(call))
+	if (atomic_load_explicit(&twin->state, memory_order_acquire) == TWIN_READY) {
+		if (translates(call))
+			return true;
+		call->refused = twin_refuses(twin);
+	}
+	if (call->refused != ncclSuccess)
 		return true;
 	twin_put(twin);
 	return false;

@@ -43,11 +43,9 @@
 	F(ncclParamGetU64)                                                                         \
 	F(ncclParamGetU8)                                                                          \
 	F(ncclPutSignal)                                                                           \
-	F(ncclRecv)                                                                                \
 	F(ncclRedOpCreatePreMulSum)                                                                \
 	F(ncclRedOpDestroy)                                                                        \
 	F(ncclResetDebugInit)                                                                      \
-	F(ncclSend)                                                                                \
 	F(ncclSignal)                                                                              \
 	F(ncclWaitSignal)                                                                          \
 	F(ncclWinGetUserPtr)                                                                       \

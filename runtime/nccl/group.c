@@ -204,6 +204,8 @@ ncclResult_t group_end(ncclResult_t result)
 		return result;
 	if (group.nmade && (result == ncclSuccess || result == ncclInProgress))
 		expect_all();
+	if (group.nmade && result == ncclInProgress)
+		release_forbid(); /* as in a call that makes one */
 	if (group.nmade && result == ncclSuccess)
 		create_all();
 	if (group.ncalls && (result == ncclSuccess || result == ncclInProgress)) {

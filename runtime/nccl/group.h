@@ -27,7 +27,8 @@ struct group_call {
 	ncclDataType_t nccl_dtype;
 	ncclRedOp_t nccl_op;
 	int root;
-	bool begun;   /* group.c's */
+	ncclResult_t refused; /* not ncclSuccess: what it returns, in place of being made */
+	bool begun;	      /* group.c's */
 	size_t place; /* in its group */
 };
 

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include <nccl.h>
+#include <stddef.h>
 
 #include "runtime/nccl/group.h"
 #include "runtime/nccl/intercept.h"
@@ -51,11 +52,35 @@ bool intercept_between(const void *caller)
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
+/* A communicator of the program's shares what it is told to end by, or does not block. */
+static void note_config(const ncclConfig_t *config)
+{
+	/* Programs that were compiled with an older header have a shorter one. */
+#define CONFIG_SAYS(field, value)                                                                  \
+	(config->size >= offsetof(ncclConfig_t, field) + sizeof(config->field) &&                  \
+	 config->field == (value))
+	if (!config)
+		return;
+	if (CONFIG_SAYS(blocking, 0))
+		release_forbid();
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1)
+	if (CONFIG_SAYS(splitShare, 1))
+		release_forbid();
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 3)
+	if (CONFIG_SAYS(shrinkShare, 1))
+		release_forbid();
+#endif
+#undef CONFIG_SAYS
+}
+
 /* The real NCCL has made communicators, or will have by the end of the group. */
 static ncclResult_t made(const ncclComm_t *comms, int ncomms, ncclResult_t result)
 {
 	if (result != ncclSuccess && result != ncclInProgress)
 		return result;
+	if (result == ncclInProgress)
+		release_forbid(); /* it does not block, by its config or by NCCL_COMM_BLOCKING */
 	if (group_is_open()) {
 		(void)group_add_comms(comms, ncomms); /* without memory: NCCL's alone */
 		return result;
@@ -80,6 +105,7 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUni
 {
 	if (!stands_between())
 		return REAL(CommInitRankConfig, comm, nranks, commId, rank, config);
+	note_config(config);
 	return made(comm, 1, REAL(CommInitRankConfig, comm, nranks, commId, rank, config));
 }
 
@@ -96,6 +122,7 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, in
 {
 	if (!stands_between())
 		return REAL(CommInitRankScalable, newcomm, nranks, myrank, nId, commIds, config);
+	note_config(config);
 	return made(newcomm, 1,
 		    REAL(CommInitRankScalable, newcomm, nranks, myrank, nId, commIds, config));
 }
@@ -105,9 +132,18 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, in
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
 				  ncclConfig_t *config)
 {
+	struct twin *twin;
+	ncclResult_t result;
+
 	if (!stands_between())
 		return REAL(CommSplit, comm, color, key, newcomm, config);
-	return made(newcomm, 1, REAL(CommSplit, comm, color, key, newcomm, config));
+	note_config(config);
+	twin = twin_keep(comm);
+	result = twin ? twin_refuses(twin) : ncclSuccess;
+	if (result == ncclSuccess)
+		result = made(newcomm, 1, REAL(CommSplit, comm, color, key, newcomm, config));
+	twin_unkeep(twin, group_is_open());
+	return result;
 }
 #endif
 
@@ -115,20 +151,25 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
 				   ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
 {
+	struct twin *twin;
+	ncclResult_t result;
+
 	if (!stands_between())
 		return REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
 			    shrinkFlags);
+	note_config(config);
+	twin = twin_keep(comm);
 	/* NCCL ends what is under way on the old one, for ranks that do not come any more; and
 	 * takes back that it has been told to end, if it has. */
-	if (shrinkFlags & NCCL_SHRINK_ABORT) {
-		(void)twin_leave_alone(comm);
+	if (shrinkFlags & NCCL_SHRINK_ABORT)
 		twin_abort(comm);
-	} else if (twin_is_released(comm)) {
+	else if (twin && twin_refuses(twin) != ncclSuccess)
 		shrinkFlags |= NCCL_SHRINK_ABORT;
-	}
-	return made(newcomm, 1,
-		    REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
-			 shrinkFlags));
+	result = made(newcomm, 1,
+		      REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
+			   shrinkFlags));
+	twin_unkeep(twin, group_is_open() || shrinkFlags & NCCL_SHRINK_ABORT);
+	return result;
 }
 #endif
 
@@ -140,49 +181,62 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 	return REAL(CommFinalize, comm);
 }
 
-EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
+/* Of one whose twin has been taken out; or that has none. NCCL's first: a thread of the program may
+ * hang in a call of it, with the twin in hand, and kernels of belay's may stand behind one that
+ * hangs. */
+static ncclResult_t abort_both(ncclComm_t comm, struct twin *twin)
 {
-	struct release *release = NULL;
-	struct twin *twin;
+	struct release *release = twin_take_release(twin);
+	ncclResult_t result = release ? release_end(release) : REAL(CommAbort, comm);
 
-	if (stands_between()) {
-		group_drop_calls(comm);
-		twin = twin_take_out(comm);
-		release = twin_take_release(twin);
-		twin_destroy(twin);
-	}
-	return release ? release_end(release) : REAL(CommDestroy, comm);
-}
-
-/* NCCL's first: a thread of the program may hang in a call of it, with the twin in hand, and
- * kernels of belay's may stand behind one that hangs. */
-EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
-	struct release *release = NULL;
-	struct twin *twin = NULL;
-	ncclResult_t result;
-
-	if (stands_between()) {
-		group_drop_calls(comm);
-		twin_abort(comm);
-		twin = twin_take_out(comm);
-		release = twin_take_release(twin);
-		twin_let_go(twin);
-	}
-	result = release ? release_end(release) : REAL(CommAbort, comm);
 	twin_destroy(twin);
 	return result;
+}
+
+/* Once its calls have ended the twin goes first. */
+EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	struct twin *twin;
+
+	if (!stands_between())
+		return REAL(CommDestroy, comm);
+	group_drop_calls(comm);
+	twin = twin_take_out(comm);
+	if (twin_is_lost(twin))
+		return abort_both(comm, twin);
+	twin_destroy(twin);
+	return REAL(CommDestroy, comm);
+}
+
+EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	struct twin *twin;
+
+	if (!stands_between())
+		return REAL(CommAbort, comm);
+	group_drop_calls(comm);
+	twin_abort(comm);
+	twin = twin_take_out(comm);
+	twin_let_go(twin);
+	return abort_both(comm, twin);
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 {
-	if (stands_between()) {
-		if (twin_leave_alone(comm))
-			return ncclSuccess; /* that is done */
+	struct twin *twin;
+	ncclResult_t result = ncclSuccess;
+
+	if (!stands_between())
+		return REAL(CommRevoke, comm, revokeFlags);
+	twin = twin_keep(comm);
+	/* One that has been released has been told. */
+	if (!twin_is_released(comm)) {
 		twin_abort(comm);
+		result = REAL(CommRevoke, comm, revokeFlags);
 	}
-	return REAL(CommRevoke, comm, revokeFlags);
+	twin_unkeep(twin, true);
+	return result;
 }
 #endif
 
@@ -190,18 +244,20 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
-	ncclResult_t result = REAL(CommGetAsyncError, comm, asyncError);
-	struct twin *twin;
+	struct twin *twin = stands_between() && asyncError ? twin_get(comm) : NULL;
+	ncclResult_t result, verdict;
 
-	if (!stands_between() || result != ncclSuccess || *asyncError == ncclInProgress)
-		return result;
-	twin = twin_get(comm);
 	if (!twin)
-		return result;
-	if (*asyncError != ncclSuccess)
-		twin_tell_error(twin, *asyncError);
-	else
+		return REAL(CommGetAsyncError, comm, asyncError);
+	/* After a verdict NCCL may say what has come of that. */
+	verdict = twin_verdict(twin);
+	result = verdict == ncclSuccess ? REAL(CommGetAsyncError, comm, asyncError) : ncclSuccess;
+	if (verdict != ncclSuccess)
+		*asyncError = verdict;
+	else if (result == ncclSuccess && *asyncError == ncclSuccess)
 		*asyncError = twin_poll(twin) ? twin_verdict(twin) : ncclInProgress;
+	else if (result == ncclSuccess && *asyncError != ncclInProgress)
+		twin_tell_error(twin, *asyncError);
 	twin_put(twin);
 	return result;
 }
@@ -225,6 +281,27 @@ EXPORT const char *ncclGetErrorString(ncclResult_t result)
 {
 	return real_nccl()->GetErrorString ? real_nccl()->GetErrorString(result)
 					   : "libbelay-nccl found no NCCL";
+}
+
+/* ---- sends and receives, which are not watched -------------------------------------------------
+ */
+
+EXPORT ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+			     ncclComm_t comm, cudaStream_t stream)
+{
+	ncclResult_t verdict = stands_between() ? twin_comm_refuses(comm) : ncclSuccess;
+
+	return verdict == ncclSuccess ? REAL(Send, sendbuff, count, datatype, peer, comm, stream)
+				      : verdict;
+}
+
+EXPORT ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+			     ncclComm_t comm, cudaStream_t stream)
+{
+	ncclResult_t verdict = stands_between() ? twin_comm_refuses(comm) : ncclSuccess;
+
+	return verdict == ncclSuccess ? REAL(Recv, recvbuff, count, datatype, peer, comm, stream)
+				      : verdict;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */

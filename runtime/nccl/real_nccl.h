@@ -44,8 +44,10 @@ ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
 	F(GroupEnd)                                                                                \
 	F(GroupStart)                                                                              \
 	F(Reduce)                                                                                  \
+	F(Recv)                                                                                    \
 	F(ReduceScatter)                                                                           \
 	F(Scatter)                                                                                 \
+	F(Send)                                                                                    \
 	REAL_NCCL_SINCE_18(F)                                                                      \
 	REAL_NCCL_SINCE_22(F)                                                                      \
 	REAL_NCCL_SINCE_23(F)                                                                      \

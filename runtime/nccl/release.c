@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,9 +30,34 @@ struct release {
 	CUcontext context; /* NULL: there is no driver */
 	pid_t pid;	   /* a forked child has no such thread */
 	pthread_t thread;
-	sem_t end;	     /* posted by release_end() */
+	bool cancelled;	     /* before `go` */
+	sem_t go, told, end; /* each posted once; whoever waits for `told` posts it again */
 	ncclResult_t result; /* for the one that joins the thread */
 };
+
+/* Relaxed: set once, before a communicator that it is about is there. */
+static _Atomic bool forbidden;
+
+void release_forbid(void)
+{
+	atomic_store_explicit(&forbidden, true, memory_order_relaxed);
+}
+
+static bool is_set(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && strtol(value, NULL, 0) != 0;
+}
+
+/* NCCL may have set the variables itself, from its file. */
+bool release_is_forbidden(void)
+{
+	return real_nccl()->version < VERSION_MIN ||
+	       atomic_load_explicit(&forbidden, memory_order_relaxed) ||
+	       is_set("NCCL_COMM_SPLIT_SHARE_RESOURCES") ||
+	       is_set("NCCL_COMM_SHRINK_SHARE_RESOURCES");
+}
 
 /* ---- the context ----------------------------------------------------------------------------- */
 
@@ -56,40 +82,62 @@ static CUcontext current_context(void)
 }
 
 /* NCCL goes back to the device that was current before, which in a thread that has none is the
- * first one: all ranks would take memory on it. */
+ * first one: all ranks would take memory on it. And what it asks of CUDA must neither break a
+ * capture of another thread nor be refused for one. */
 static void use_context(CUcontext context)
 {
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUresult (*set)(CUcontext) = (CUresult(*)(CUcontext))driver_function("cuCtxSetCurrent");
+	CUresult (*exchange)(CUstreamCaptureMode *) = (CUresult(*)(
+		CUstreamCaptureMode *))driver_function("cuThreadExchangeStreamCaptureMode");
 
 	if (context && set)
 		(void)set(context); /* then as above */
+	if (exchange)
+		(void)exchange(&mode); /* likewise */
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void wait_for_end(struct release *release)
+static void wait_for(sem_t *semaphore)
 {
-	while (sem_wait(&release->end))
+	while (sem_wait(semaphore))
 		continue; /* a signal, which this thread does not take: a debugger's */
+}
+
+static void post(sem_t *semaphore)
+{
+	(void)sem_post(semaphore); /* so few that it does not overflow */
+}
+
+static void abort_in_group(struct release *release)
+{
+	ncclResult_t ended;
+
+	release->result = REAL(GroupStart);
+	if (release->result != ncclSuccess) {
+		post(&release->told);
+		wait_for(&release->end);
+		release->result = REAL(CommAbort, release->comm);
+		return;
+	}
+	release->result = REAL(CommAbort, release->comm);
+	post(&release->told);
+	wait_for(&release->end);
+	ended = REAL(GroupEnd);
+	if (release->result == ncclSuccess)
+		release->result = ended;
 }
 
 static void *run(void *argument)
 {
 	struct release *release = argument;
-	ncclResult_t ended;
 
-	use_context(release->context);
-	release->result = REAL(GroupStart);
-	if (release->result != ncclSuccess) {
-		wait_for_end(release);
-		release->result = REAL(CommAbort, release->comm);
+	wait_for(&release->go);
+	if (release->cancelled)
 		return NULL;
-	}
-	release->result = REAL(CommAbort, release->comm);
-	wait_for_end(release);
-	ended = REAL(GroupEnd);
-	if (release->result == ncclSuccess)
-		release->result = ended;
+	use_context(release->context);
+	abort_in_group(release);
 	return NULL;
 }
 
@@ -106,12 +154,26 @@ static int start(struct release *release)
 	return error;
 }
 
-struct release *release_start(ncclComm_t comm)
+/* Its result. */
+static ncclResult_t join_and_free(struct release *release)
+{
+	ncclResult_t result;
+
+	(void)pthread_join(release->thread, NULL);
+	result = release->result;
+	(void)sem_destroy(&release->go);
+	(void)sem_destroy(&release->told);
+	(void)sem_destroy(&release->end);
+	free(release);
+	return result;
+}
+
+struct release *release_prepare(ncclComm_t comm)
 {
 	struct release *release;
 	int error;
 
-	if (real_nccl()->version < VERSION_MIN)
+	if (release_is_forbidden())
 		return NULL;
 	release = calloc(1, sizeof(*release));
 	error = release ? 0 : ENOMEM;
@@ -119,7 +181,10 @@ struct release *release_start(ncclComm_t comm)
 		release->comm = comm;
 		release->pid = getpid();
 		release->context = current_context();
-		(void)sem_init(&release->end, 0, 0); /* 0 is no value that it refuses */
+		/* 0 is no value that it refuses. */
+		(void)sem_init(&release->go, 0, 0);
+		(void)sem_init(&release->told, 0, 0);
+		(void)sem_init(&release->end, 0, 0);
 		error = start(release);
 	}
 	if (error == 0)
@@ -132,16 +197,30 @@ struct release *release_start(ncclComm_t comm)
 	return NULL;
 }
 
+void release_go(struct release *release)
+{
+	post(&release->go);
+}
+
+void release_cancel(struct release *release)
+{
+	release->cancelled = true;
+	post(&release->go);
+	(void)join_and_free(release);
+}
+
+void release_await(struct release *release)
+{
+	if (release->pid != getpid())
+		return;
+	wait_for(&release->told);
+	post(&release->told);
+}
+
 ncclResult_t release_end(struct release *release)
 {
-	ncclResult_t result;
-
 	if (release->pid != getpid())
 		return ncclInvalidUsage; /* the parent's, who frees it */
-	(void)sem_post(&release->end);	 /* once: it does not overflow */
-	(void)pthread_join(release->thread, NULL);
-	result = release->result;
-	(void)sem_destroy(&release->end);
-	free(release);
-	return result;
+	post(&release->end);
+	return join_and_free(release);
 }

@@ -27,11 +27,11 @@
 #define LET_GO_MS 20
 
 /* For the verdict about an error that NCCL has told of: 20 ms. */
-#define ERROR_PAUSES   20
-#define ERROR_PAUSE_NS 1000000
+#define ERROR_PAUSES 20
+#define PAUSE_NS     1000000
 
 static struct {
-	pthread_mutex_t lock; /* nothing of NCCL's or belay's is called under it */
+	pthread_mutex_t lock; /* nothing is called under it */
 	pthread_cond_t put;   /* a holder has gone; by CLOCK_MONOTONIC */
 	pthread_once_t once;  /* of `put` */
 	struct twin *first;   /* newest first */
@@ -278,17 +278,37 @@ static void tell_refused(const struct twin *twin, int status)
 	    twin->nranks, belay_status_name(status), why[0] ? why : belay_status_text(status));
 }
 
+/* Has NCCL's kernels leave, unless the program has the communicator in hand. */
+static void release_kernels(struct twin *twin)
+{
+	struct release *release = release_prepare(twin->nccl);
+	bool goes;
+
+	if (!release)
+		return;
+	pthread_mutex_lock(&table.lock);
+	goes = !twin->ended && !twin->kept && !twin->release;
+	if (goes)
+		twin->release = release;
+	pthread_mutex_unlock(&table.lock);
+	if (goes)
+		release_go(release);
+	else
+		release_cancel(release);
+}
+
 /* Belay's, of a twin that may not be READY yet. */
 static void meet_verdict(void *user)
 {
 	struct twin *twin = user;
 
 	pthread_mutex_lock(&table.lock);
-	/* Sequentially consistent: see twin_goes_to_nccl(). */
-	if (!twin->ended && !twin->left_alone &&
-	    atomic_load_explicit(&twin->on_nccl, memory_order_seq_cst))
-		twin->release = release_start(twin->nccl);
+	twin->has_verdict = true;
 	pthread_mutex_unlock(&table.lock);
+	/* See twin_goes_to_nccl(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
+		release_kernels(twin);
 }
 
 /* CREATING: makes it. The ranks agree: belay_comm_create_from_nccl() fails on all, or on none. */
@@ -438,31 +458,68 @@ void twin_tell_error(const struct twin *twin, ncclResult_t error)
 	for (int i = 0; i < ERROR_PAUSES && twin_is_busy(twin); i++) {
 		if (twin_verdict(twin) != ncclSuccess)
 			return;
-		(void)nanosleep(&(struct timespec){.tv_nsec = ERROR_PAUSE_NS}, NULL);
+		(void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
 }
 
-/* Either the call behind this sees the verdict, or that sees this. */
+/* Either the call behind this sees the verdict, or meet_verdict() sees this. */
 void twin_goes_to_nccl(struct twin *twin)
 {
-	/* Relaxed: set once; then there is nothing to order. */
-	if (!atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
-		atomic_store_explicit(&twin->on_nccl, true, memory_order_seq_cst);
+	/* Relaxed: set once; the fence orders it. */
+	if (atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&twin->on_nccl, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
-bool twin_leave_alone(ncclComm_t comm)
+ncclResult_t twin_refuses(const struct twin *twin)
 {
-	struct twin *twin;
-	bool released = false;
+	/* Relaxed: of the thread's own calls, or of whoever it has heard of them from. */
+	if (!atomic_load_explicit(&twin->on_nccl, memory_order_relaxed) || release_is_forbidden())
+		return ncclSuccess;
+	return twin_verdict(twin);
+}
 
+ncclResult_t twin_comm_refuses(ncclComm_t comm)
+{
+	struct twin *twin = twin_get(comm);
+	ncclResult_t verdict = twin ? twin_refuses(twin) : ncclSuccess;
+
+	if (twin)
+		twin_put(twin);
+	return verdict;
+}
+
+struct twin *twin_keep(ncclComm_t comm)
+{
+	struct twin *twin = twin_get(comm);
+	struct release *begun;
+
+	if (!twin)
+		return NULL;
 	pthread_mutex_lock(&table.lock);
-	twin = *find_locked(comm);
-	if (twin) {
-		twin->left_alone = true;
-		released = twin->release != NULL;
-	}
+	twin->kept++;
+	begun = twin->release;
 	pthread_mutex_unlock(&table.lock);
-	return released;
+	/* It stays until the program ends the communicator. */
+	if (begun)
+		release_await(begun);
+	return twin;
+}
+
+void twin_unkeep(struct twin *twin, bool for_good)
+{
+	bool due;
+
+	if (!twin)
+		return;
+	pthread_mutex_lock(&table.lock);
+	twin->kept -= !for_good;
+	due = !twin->kept && twin->has_verdict && !twin->release;
+	pthread_mutex_unlock(&table.lock);
+	if (due && atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
+		release_kernels(twin);
+	twin_put(twin);
 }
 
 bool twin_is_released(ncclComm_t comm)
@@ -487,6 +544,17 @@ struct release *twin_take_release(struct twin *twin)
 	release = twin->release;
 	twin->release = NULL;
 	return release;
+}
+
+bool twin_is_lost(const struct twin *twin)
+{
+	uint64_t ms = setting_ms("BELAY_DESTROY_MS", DESTROY_MS);
+
+	if (!twin || state_of(twin) != TWIN_READY)
+		return false;
+	while (ms-- && twin_is_busy(twin) && twin_refuses(twin) == ncclSuccess)
+		(void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	return twin_refuses(twin) != ncclSuccess;
 }
 
 void twin_abort(ncclComm_t comm)

@@ -45,7 +45,8 @@ struct twin {
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last
 			     one to go destroys it */
 	bool ended;	  /* likewise: not in the table any more */
-	bool left_alone;  /* likewise: see twin_leave_alone() */
+	unsigned kept;	  /* likewise: see twin_keep() */
+	bool has_verdict; /* likewise */
 	struct release *release; /* likewise; owned by the twin until twin_take_release() */
 	struct twin *next;
 };
@@ -80,22 +81,32 @@ void twin_tell_error(const struct twin *twin, ncclResult_t error);
 /* Before a watched call is begun. From then on a verdict has NCCL's kernels on the communicator
  * leave (release.h), whatever the program does. Any thread. */
 void twin_goes_to_nccl(struct twin *twin);
+/* The verdict, of one whose kernels have been told to leave or will be: nothing is to be enqueued
+ * on NCCL's communicator, where it would end at once without a result. Else ncclSuccess. */
+ncclResult_t twin_refuses(const struct twin *twin);
+ncclResult_t twin_comm_refuses(ncclComm_t comm);
 
 /* Has calls that wait return: an abort for all ranks, unless this rank has none under way. */
 void twin_abort(ncclComm_t comm);
-/* The program has NCCL's kernels leave itself, and goes on with the communicator: what has not been
- * released will not be. True: it has been. */
-bool twin_leave_alone(ncclComm_t comm);
-/* Whether it has been. */
+/* Around a function of NCCL's that goes on with the communicator, or makes another from it: no
+ * release begins in between, and one that has begun has told NCCL. NULL: it has no twin.
+ * `for_good`: none begins any more. */
+struct twin *twin_keep(ncclComm_t comm);
+void twin_unkeep(struct twin *twin, bool for_good);
+/* Whether its kernels have been told to leave. */
 bool twin_is_released(ncclComm_t comm);
 /* Of one that has been taken out: what ends NCCL's communicator in place of NCCL's own function.
  * NULL: nothing has been released. */
 struct release *twin_take_release(struct twin *twin);
+/* Of one that has been taken out: waits for its calls, as destroying it would. True: a verdict has
+ * come before their end, and NCCL's communicator is to be aborted. */
+bool twin_is_lost(const struct twin *twin);
+
 /* The program destroys or aborts `comm`. From the first on no call finds the twin (NULL: there was
  * none). The second, before an abort of NCCL's, waits until it is not being made any more, and a
  * moment for threads that ask NCCL about it; one that hangs in NCCL goes on when NCCL's
  * communicator has been aborted. The third waits for threads that are in a call, and destroys it:
- * it blocks up to BELAY_DESTROY_MS twice, or BELAY_START_MS if the twin is still being made. A
+ * it blocks up to BELAY_DESTROY_MS twice (three times with twin_is_lost()), or BELAY_START_MS if the twin is still being made. A
  * thread that has a call in a group which it does not end is left with the twin after the first. */
 struct twin *twin_take_out(ncclComm_t comm);
 void twin_let_go(struct twin *twin);

@@ -463,8 +463,8 @@ static void call_while_others_ask(struct rank_seat *seat)
 	client.comm = client_join(&client);
 	for (int i = 0; i < 2; i++) {
 		askers[i].client = &client;
-		RANK_EXPECT_STATUS(seat,
-				   pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
+		RANK_EXPECT_STATUS(seat, pthread_create(&askers[i].thread, NULL, ask, &askers[i]),
+				   0);
 	}
 	for (int i = 0; i < 60; i++) {
 		clear(&client);
@@ -572,7 +572,20 @@ END_TEST
 /* ---- what NCCL's kernels do after a verdict ---------------------------------------------------
  */
 
-enum ending { ABORT, DESTROY, FINALIZE_AND_DESTROY, LEAVE, SHRINK, OLD_NCCL, ENDINGS };
+enum ending {
+	ABORT,
+	DESTROY,
+	FINALIZE_AND_DESTROY,
+	LEAVE,
+	NARROW, /* BELAY_WATCH=allreduce */
+	KEPT,	/* the verdict comes while the program has a function of NCCL's under way */
+	/* The rest is not released. */
+	SHRUNK,
+	SHARING,
+	NOT_BLOCKING,
+	OLD_NCCL,
+	ENDINGS
+};
 
 static int freed_comms(void)
 {
@@ -614,6 +627,7 @@ static void await_error(struct client *client)
 static void expect_released(struct client *client, struct cpu_gpu_graph *graph)
 {
 	struct rank_seat *seat = client->seat;
+	ncclComm_t other = NULL;
 	int count = 0;
 
 	RANK_EXPECT(seat, waits_for(twin_is_released, client->comm));
@@ -621,6 +635,16 @@ static void expect_released(struct client *client, struct cpu_gpu_graph *graph)
 	RANK_EXPECT_STATUS(seat, cpu_gpu_graph_launch(graph, client->stream), 0);
 	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client->stream), 0);
 	RANK_EXPECT_STATUS(seat, (int)make_kind(client, BELAY_ALL_GATHER), (int)ncclRemoteError);
+	RANK_EXPECT_STATUS(
+		seat, (int)ncclSend(client->send, 1, ncclFloat32, 0, client->comm, client->stream),
+		(int)ncclRemoteError);
+	RANK_EXPECT_STATUS(
+		seat, (int)ncclRecv(client->recv, 1, ncclFloat32, 0, client->comm, client->stream),
+		(int)ncclRemoteError);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1)
+	RANK_EXPECT_STATUS(seat, (int)ncclCommSplit(client->comm, 0, 0, &other, NULL),
+			   (int)ncclRemoteError);
+#endif
 	RANK_EXPECT_STATUS(seat, (int)ncclCommCount(client->comm, &count), 0);
 	RANK_EXPECT(seat, count == NRANKS);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
@@ -643,34 +667,75 @@ static void end_comm(struct client *client, enum ending ending)
 	RANK_EXPECT(seat, freed_comms() == 1);
 }
 
-/* Rank 1 does not come to the second gather. */
-static void leave_a_gather_out(struct rank_seat *seat)
+static void prepare(enum ending ending)
 {
-	const enum ending *ending = seat->plan;
-	struct cpu_gpu_graph *graph = NULL;
-	struct client client;
-
 	setenv("BELAY_GIVE_UP_MS", "300", 1);
 	setenv("BELAY_WARMUP_GIVE_UP_MS", "300", 1);
-	if (*ending == OLD_NCCL)
+	if (ending == OLD_NCCL)
 		setenv("STUB_NCCL", "version=22105", 1);
-	client_open(&client, seat);
-	client.comm = client_join(&client);
-	clear(&client);
-	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(client.stream, CPU_GPU_GLOBAL), 0);
-	RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
-	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(client.stream, &graph), 0);
-	RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
-	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	if (ending == SHARING)
+		setenv("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1", 1);
+	if (ending == NARROW)
+		setenv("BELAY_WATCH", "allreduce", 1);
+}
+
+static ncclComm_t join_not_blocking(struct client *client)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id = client_share_id(client);
+	ncclResult_t error = ncclInProgress;
+	ncclComm_t comm = NULL;
+
+	config.blocking = 0;
+	(void)ncclCommInitRankConfig(&comm, NRANKS, id, client->seat->rank, &config);
+	for (int i = 0; i < 10000 && error == ncclInProgress; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(comm, &error), 0);
+	}
+	return comm;
+}
+
+/* Rank 1 does not come to the last of them. */
+static struct cpu_gpu_graph *make_calls(struct client *client, enum belay_op op)
+{
+	struct rank_seat *seat = client->seat;
+	struct cpu_gpu_graph *graph = NULL;
+
+	clear(client);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(client->stream, CPU_GPU_GLOBAL), 0);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(client, op), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(client->stream, &graph), 0);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(client, op), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client->stream), 0);
 	if (seat->rank == 0)
-		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+		RANK_EXPECT_STATUS(seat, (int)make_kind(client, op), 0);
+	return graph;
+}
+
+static void leave_a_call_out(struct rank_seat *seat)
+{
+	const enum ending *ending = seat->plan;
+	struct cpu_gpu_graph *graph;
+	struct twin *kept = NULL;
+	struct client client;
+
+	prepare(*ending);
+	client_open(&client, seat);
+	client.comm = *ending == NOT_BLOCKING ? join_not_blocking(&client) : client_join(&client);
+	if (*ending == KEPT)
+		kept = twin_keep(client.comm);
+	graph = make_calls(&client, *ending == NARROW ? BELAY_AVG : BELAY_ALL_GATHER);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 3)
 	/* The stub has none, but the program has gone on with the communicator. */
-	if (*ending == SHRINK)
+	if (*ending == SHRUNK)
 		(void)ncclCommShrink(client.comm, NULL, 0, NULL, NULL, NCCL_SHRINK_ABORT);
 #endif
 	await_error(&client);
-	if (*ending == SHRINK || *ending == OLD_NCCL)
+	if (kept) {
+		RANK_EXPECT(seat, !twin_is_released(client.comm));
+		twin_unkeep(kept, false);
+	}
+	if (*ending >= SHRUNK)
 		RANK_EXPECT(seat, !twin_is_released(client.comm));
 	else
 		expect_released(&client, graph);
@@ -685,7 +750,35 @@ START_TEST(a_verdict_ends_nccls_kernels_whatever_the_program_does)
 	enum ending ending = (enum ending)_i;
 	struct rank_group group;
 
-	client_run(leave_a_gather_out, &ending, &group);
+	client_run(leave_a_call_out, &ending, &group);
+}
+END_TEST
+
+/* Rank 0 destroys its communicator behind a gather that rank 1 does not come to. */
+static void destroy_too_early(struct rank_seat *seat)
+{
+	struct client client;
+
+	prepare(DESTROY);
+	setenv("BELAY_DESTROY_MS", "5000", 1);
+	client_open(&client, seat);
+	client.comm = client_join(&client);
+	clear(&client);
+	RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_stream_sync(client.stream), 0);
+	if (seat->rank == 0)
+		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
+	else
+		await_error(&client);
+	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
+	client_close(&client);
+}
+
+START_TEST(a_communicator_that_is_destroyed_too_early_ends_too)
+{
+	struct rank_group group;
+
+	client_run(destroy_too_early, NULL, &group);
 }
 END_TEST
 
@@ -710,6 +803,7 @@ static Suite *suite(void)
 	tcase_add_test(tests, a_collective_that_hangs_in_nccl_is_a_verdict_and_can_be_aborted);
 	tcase_add_loop_test(tests, a_verdict_ends_nccls_kernels_whatever_the_program_does, 0,
 			    ENDINGS);
+	tcase_add_test(tests, a_communicator_that_is_destroyed_too_early_ends_too);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
