@@ -300,7 +300,8 @@ struct belay_health {
 	uint64_t seq;	   /**< last call that this rank began */
 	uint64_t done_seq; /**< last call that this rank finished */
 	uint64_t pass;	   /**< last pass that this rank began */
-	uint64_t age_ns;   /**< time since this rank's last progress, nanoseconds */
+	uint64_t age_ns;   /**< time since this rank's last progress, nanoseconds; before the
+			      first since creation */
 	int in_call;	   /**< 1 while a call of this rank is running, or on a device enqueued */
 	enum belay_path path; /**< path of the next call */
 	enum belay_breaker_state breaker;
@@ -315,7 +316,8 @@ struct belay_rank_health {
 	size_t size;		   /**< sizeof(struct belay_rank_health), set by the caller */
 	uint64_t seq;		   /**< last call that the rank began */
 	uint64_t done_seq;	   /**< last call that it finished */
-	uint64_t age_ns;	   /**< time since its last progress, nanoseconds */
+	uint64_t age_ns;	   /**< time since its last progress, nanoseconds; before the
+				      first since creation */
 	uint64_t heartbeat_age_ns; /**< time since its watcher's last heartbeat, nanoseconds */
 	int pid;		   /**< process id in that process's own namespace */
 	int dead;		   /**< 1: the process is gone */

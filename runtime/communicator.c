@@ -347,7 +347,7 @@ static int prepare_memory(struct creation *c)
 	(void)shared_memory_prefault((char *)comm->control.rings +
 					     comm->rank * trace_ring_bytes(comm->nranks),
 				     trace_ring_bytes(comm->nranks));
-	control_rank_preset(comm->own, comm->turn, (int32_t)getpid());
+	control_rank_preset(comm->own, comm->turn, (int32_t)getpid(), clock_now_ns());
 	if (comm->rank == 0) {
 		comm->control.head->heartbeat_period_ns = comm->settings.heartbeat_ns;
 		atomic_store_explicit(&comm->control.head->rescued_last, comm->turn,

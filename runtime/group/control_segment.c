@@ -70,7 +70,8 @@ void control_segment_fill(const struct control_segment *segment, uint32_t nranks
 	head->magic = CONTROL_MAGIC;
 }
 
-void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid)
+void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid,
+			 uint64_t now_ns)
 {
 	/* Relaxed throughout: nobody reads before the creation's barrier, which orders these
 	 * stores. */
@@ -81,6 +82,9 @@ void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_
 	atomic_store_explicit(&rank->seq, turn_before, memory_order_relaxed);
 	atomic_store_explicit(&rank->done_seq, turn_before, memory_order_relaxed);
 	atomic_store_explicit(&rank->pid, pid, memory_order_relaxed);
+	/* A rank that stops before its watcher has seen a call end is to look as old as it is. */
+	atomic_store_explicit(&rank->heartbeat_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&rank->progress_ns, now_ns, memory_order_relaxed);
 	life_line_init(&rank->life);
 	atomic_store_explicit(&rank->state, CONTROL_JOINED, memory_order_release);
 }

@@ -118,7 +118,7 @@ struct control_rank {
 	/* This rank's futex: counted up by whoever wakes it. */
 	alignas(LINE) _Atomic uint32_t bell;
 
-	/* Written by the rank's watcher. */
+	/* Written by the rank's watcher; the times begin with the rank's creation. */
 	alignas(LINE) _Atomic uint64_t heartbeat_ns;
 	_Atomic uint64_t progress_ns; /* when the watcher last saw `done` move */
 	_Atomic uint32_t state;	      /* enum control_rank_state */
@@ -256,8 +256,10 @@ void control_segment_place(void *memory, uint32_t nranks, struct control_segment
 void control_segment_fill(const struct control_segment *segment, uint32_t nranks,
 			  const char *comm_id);
 
-/* Every rank presets its own words: the turn before the first. */
-void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid);
+/* Every rank presets its own words: the turn before the first, and that its watcher's times count
+ * from now. */
+void control_rank_preset(struct control_rank *rank, uint64_t turn_before, int32_t pid,
+			 uint64_t now_ns);
 
 /* True when a foreign mapping is a control segment that this code can read (belay-info). */
 int control_segment_check(const void *memory, size_t bytes, struct control_segment *ret_segment);

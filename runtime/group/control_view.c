@@ -14,9 +14,15 @@ static uint64_t shown(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static uint64_t age(uint64_t now_ns, uint64_t then_ns)
+/* Since a rank's watcher wrote the word. Of a rank that has not come yet, which can be seen of a
+ * creation that hangs: since rank 0 came, which has described the segment by then. */
+static uint64_t age(uint64_t now_ns, const _Atomic uint64_t *word, const _Atomic uint64_t *begun)
 {
-	return then_ns && now_ns > then_ns ? now_ns - then_ns : 0;
+	uint64_t then_ns = shown(word);
+
+	if (!then_ns)
+		then_ns = shown(begun);
+	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
 /* Where kernels count, the words of the calling thread stand still: seqs come from the newest
@@ -87,11 +93,12 @@ void control_view_rank(const struct control_segment *segment, unsigned rank, uin
 		       struct belay_rank_health *ret_health)
 {
 	const struct control_rank *one = &segment->rank[rank];
+	const _Atomic uint64_t *begun = &segment->rank[0].progress_ns;
 
 	ret_health->seq = shown(&one->seq);
 	ret_health->done_seq = shown(&one->done_seq);
-	ret_health->age_ns = age(now_ns, shown(&one->progress_ns));
-	ret_health->heartbeat_age_ns = age(now_ns, shown(&one->heartbeat_ns));
+	ret_health->age_ns = age(now_ns, &one->progress_ns, begun);
+	ret_health->heartbeat_age_ns = age(now_ns, &one->heartbeat_ns, begun);
 	/* Relaxed: as in shown(). */
 	ret_health->pid = atomic_load_explicit(&one->pid, memory_order_relaxed);
 	ret_health->dead = (int)(shown(&segment->head->dead) >> rank & 1);

@@ -46,7 +46,7 @@ static void fill(const uint8_t *data, size_t size)
 	memset(segment, 0, places.mapped_bytes);
 	control_segment_fill(&places, RANKS, "0123456789abcdef0123456789abcdef");
 	for (uint32_t r = 0; r < RANKS; r++)
-		control_rank_preset(&places.rank[r], 0, 4711);
+		control_rank_preset(&places.rank[r], 0, 4711, 1);
 	while (size > 3) {
 		size_t at = ((size_t)data[0] | (size_t)data[1] << 8) % places.mapped_bytes;
 		size_t bytes = data[2];

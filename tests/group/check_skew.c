@@ -313,6 +313,37 @@ FAULT_TEST(a_rank_whose_thread_is_stuck_is_named_though_its_watcher_lives, "F03 
 }
 END_TEST
 
+/* No call, and after the first two no heartbeat either: nobody has seen any progress. */
+static void ask_before_the_first_call(struct rank_seat *seat)
+{
+	struct belay_rank_health one = {.size = sizeof(one)};
+	struct belay_health own = {.size = sizeof(own)};
+
+	seat->config.heartbeat_ms = "60000";
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	wait_ns(NS_PER_MS);
+	for (int r = 0; r < 4; r++) {
+		RANK_EXPECT_STATUS(seat, belay_comm_rank_health(seat->comm, r, &one), 0);
+		RANK_EXPECT(seat, one.age_ns >= NS_PER_MS && one.age_ns < 60000 * NS_PER_MS);
+		RANK_EXPECT(seat, one.age_ns >= one.heartbeat_age_ns);
+	}
+	RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &own), 0);
+	RANK_EXPECT(seat, own.age_ns >= NS_PER_MS);
+	rank_destroy(seat);
+}
+
+/* Else a rank that stops in its first calls would look fresher than those that wait for it. */
+START_TEST(a_rank_that_has_finished_no_call_is_as_old_as_its_communicator)
+{
+	struct rank_group group;
+
+	run(&fault_variants[0], ask_before_the_first_call, NULL, &group);
+	ck_assert_uint_eq(rank_group_alive(&group), 15);
+	for (int r = 0; r < 4; r++)
+		ck_assert_int_eq(group.report[r].failed, 0);
+}
+END_TEST
+
 /* What a waiting rank tells about itself while it waits. */
 static void ask_while_waiting(struct rank_seat *seat)
 {
@@ -440,6 +471,7 @@ static Suite *suite(void)
 	tcase_add_test(c, all_ranks_stopped_together_go_on);
 	tcase_add_test(c, a_rank_whose_thread_is_stuck_is_named_though_its_watcher_lives);
 	tcase_add_test(c, health_tells_who_is_waited_for);
+	tcase_add_test(c, a_rank_that_has_finished_no_call_is_as_old_as_its_communicator);
 	suite_add_tcase(s, c);
 
 	c = tcase_create("leaving");
