@@ -55,6 +55,9 @@ static void reduce_all_kinds(struct rank_seat *seat)
 	RANK_EXPECT(seat, client_belays_calls(client.comm, 5) == 5);
 	RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
 	RANK_EXPECT_STATUS(seat, (int)error, 0);
+	/* NCCL tells of a peer that has gone. */
+	rank_announce(seat, 9);
+	RANK_EXPECT(seat, rank_await(seat, 9, NRANKS));
 	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
 	RANK_EXPECT(seat, client_belays_calls(client.comm, 0) == -1);
 	client_close(&client);
