@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h" /* memrchr() */
+
 #include "trace/call_columns.h"
 
 #include <string.h>
@@ -22,8 +24,8 @@ size_t call_columns_bound(size_t count, uint32_t nranks)
 
 size_t event_columns_bound(size_t count)
 {
-	return (COLUMN_FIELDS_MAX + 1) * COLUMN_HEADER_BYTES +
-	       count * (8 * COLUMN_FIELDS_MAX + EVENT_TEXT_BYTES);
+	return (COLUMN_FIELDS_MAX + 2) * COLUMN_HEADER_BYTES +
+	       count * (8 * COLUMN_FIELDS_MAX + SHORT_TEXT_BYTES + EVENT_TEXT_BYTES);
 }
 
 /* Encoding ------------------------------------------------------------------------------- */
@@ -295,6 +297,64 @@ void call_columns_encode(struct column_work *work, const struct column_rows *row
 	encode_start(work, rows, content);
 }
 
+static size_t text_length(const struct event_record *event)
+{
+	return strnlen(event->text, sizeof(event->text) - 1);
+}
+
+/* A long text as a reader of 1.0 gets it: whole words, so that no number loses its end. */
+static void shorten(char *out, const char *text)
+{
+	static const char more[] = "...";
+	size_t room = SHORT_TEXT_BYTES - sizeof(more);
+	const char *space = memrchr(text, ' ', room + 1);
+	size_t kept = space && space > text ? (size_t)(space - text) : room;
+
+	memset(out, 0, SHORT_TEXT_BYTES);
+	memcpy(out, text, kept);
+	memcpy(out + kept, more, sizeof(more));
+}
+
+static void encode_texts(const struct column_rows *rows, struct column_content *content)
+{
+	put_header(content, COLUMN_EVENT_TEXT, 0, ENCODING_BYTES, 0, rows->count * SHORT_TEXT_BYTES,
+		   SHORT_TEXT_BYTES);
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct event_record *event = row_at(rows, i);
+		char *out = (char *)content->bytes + content->used;
+
+		if (text_length(event) < SHORT_TEXT_BYTES)
+			memcpy(out, event->text, SHORT_TEXT_BYTES);
+		else
+			shorten(out, event->text);
+		content->used += SHORT_TEXT_BYTES;
+	}
+	content->cuts[content->ncuts++] = (uint32_t)content->used;
+}
+
+/* The texts that the column before had to shorten, whole. There are none in most blocks. */
+static void encode_long_texts(const struct column_rows *rows, struct column_content *content)
+{
+	size_t longest = 0;
+
+	for (size_t i = 0; i < rows->count; i++)
+		longest = later(longest, text_length(row_at(rows, i)));
+	if (longest < SHORT_TEXT_BYTES)
+		return;
+	put_header(content, COLUMN_EVENT_LONG_TEXT, 0, ENCODING_BYTES, 0, rows->count * longest,
+		   longest);
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct event_record *event = row_at(rows, i);
+		size_t length = text_length(event);
+
+		memset(content->bytes + content->used, 0, longest);
+		if (length >= SHORT_TEXT_BYTES)
+			memcpy(content->bytes + content->used, event->text, length);
+		content->used += longest;
+	}
+	content->cuts[content->ncuts++] = (uint32_t)content->used;
+}
+
 void event_columns_encode(struct column_work *work, const struct column_rows *rows,
 			  struct column_content *content)
 {
@@ -302,13 +362,6 @@ void event_columns_encode(struct column_work *work, const struct column_rows *ro
 	content->ncuts = 0;
 	for (size_t f = 0; f < FIELDS(event_fields); f++)
 		encode_field(work, rows, &event_fields[f], content);
-	put_header(content, COLUMN_EVENT_TEXT, 0, ENCODING_BYTES, 0, rows->count * EVENT_TEXT_BYTES,
-		   EVENT_TEXT_BYTES);
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct event_record *event = row_at(rows, i);
-
-		memcpy(content->bytes + content->used, event->text, EVENT_TEXT_BYTES);
-		content->used += EVENT_TEXT_BYTES;
-	}
-	content->cuts[content->ncuts++] = (uint32_t)content->used;
+	encode_texts(rows, content);
+	encode_long_texts(rows, content);
 }

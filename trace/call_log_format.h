@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define CALL_LOG_MAJOR 1u
-#define CALL_LOG_MINOR 0u
+#define CALL_LOG_MINOR 1u
 
 /* Header and heads stand in zstd skippable frames, so that `zstd -t` accepts the file. */
 #define CALL_LOG_SKIPPABLE_MAGIC 0x184d2a5bu

@@ -87,7 +87,8 @@ enum event_kind {
 				  bound of that */
 };
 
-#define EVENT_TEXT_BYTES 160
+/* The longest verdict that the library tells fits. */
+#define EVENT_TEXT_BYTES 320
 
 /* Something that happened on one rank, other than a call. */
 struct event_record {
@@ -105,6 +106,6 @@ struct event_record {
 	uint8_t reserved[7];	     /* 0 */
 	char text[EVENT_TEXT_BYTES]; /* 0-terminated, the rest 0 */
 };
-static_assert(sizeof(struct event_record) == 224, "event_record is shared and logged");
+static_assert(sizeof(struct event_record) == 384, "event_record is shared and logged");
 
 #endif /* BELAY_TRACE_CALL_RECORD_H */

@@ -15,7 +15,7 @@ static struct column *column_place(struct column_decoder *d, const unsigned char
 	if (id == COLUMN_ARRIVAL)
 		return header[1] < COLUMN_RANKS_MAX ? &d->arrivals[header[1]] : NULL;
 	if ((id >= COLUMN_SEQ && id <= COLUMN_START) ||
-	    (id >= COLUMN_EVENT_TIME && id <= COLUMN_EVENT_TEXT))
+	    (id >= COLUMN_EVENT_TIME && id <= COLUMN_EVENT_LONG_TEXT))
 		return &d->columns[id];
 	return NULL;
 }
@@ -81,8 +81,17 @@ static int text_is_there(const struct column_decoder *d)
 {
 	const struct column *text = &d->columns[COLUMN_EVENT_TEXT];
 
-	return text->found && text->encoding == ENCODING_BYTES && text->base == EVENT_TEXT_BYTES &&
-	       text->bytes == d->total * EVENT_TEXT_BYTES;
+	return text->found && text->encoding == ENCODING_BYTES && text->base == SHORT_TEXT_BYTES &&
+	       text->bytes == d->total * SHORT_TEXT_BYTES;
+}
+
+static int long_text_is_sound(const struct column_decoder *d)
+{
+	const struct column *text = &d->columns[COLUMN_EVENT_LONG_TEXT];
+
+	return !text->found ||
+	       (text->encoding == ENCODING_BYTES && text->base >= 1 &&
+		text->base < EVENT_TEXT_BYTES && text->bytes == d->total * text->base);
 }
 
 /* Numbers --------------------------------------------------------------------------------- */
@@ -328,16 +337,27 @@ static void decode_calls(struct column_decoder *d)
 	BY_WIDTH(&d->columns[COLUMN_START], start_rows, d);
 }
 
+static const char *text_at(const struct column_decoder *d, enum column_id id, size_t i)
+{
+	return (const char *)d->columns[id].planes + (d->first + i) * d->columns[id].base;
+}
+
 static void decode_texts(struct column_decoder *d)
 {
-	const struct column *text = &d->columns[COLUMN_EVENT_TEXT];
+	const struct column *whole = &d->columns[COLUMN_EVENT_LONG_TEXT];
 	struct event_record *events = (struct event_record *)(void *)d->rows;
 
 	for (size_t i = 0; i < d->count; i++) {
-		memcpy(events[i].text, text->planes + (d->first + i) * EVENT_TEXT_BYTES,
-		       EVENT_TEXT_BYTES);
+		const char *text = text_at(d, COLUMN_EVENT_TEXT, i);
+		size_t length = SHORT_TEXT_BYTES - 1;
+
+		if (whole->found && *text_at(d, COLUMN_EVENT_LONG_TEXT, i)) {
+			text = text_at(d, COLUMN_EVENT_LONG_TEXT, i);
+			length = strnlen(text, whole->base);
+		}
 		/* A text is terminated, whoever wrote it. */
-		events[i].text[EVENT_TEXT_BYTES - 1] = '\0';
+		memset(events[i].text, 0, EVENT_TEXT_BYTES);
+		memcpy(events[i].text, text, length);
 	}
 }
 
@@ -397,7 +417,8 @@ int column_decoder_events(struct column_decoder *d, const unsigned char *content
 	d->stride = sizeof(struct event_record);
 	d->nranks = 0;
 	d->tick_shift = 0;
-	return begin(d, content, bytes, count) || !text_is_there(d) ? -1 : 0;
+	return begin(d, content, bytes, count) || !text_is_there(d) || !long_text_is_sound(d) ? -1
+											      : 0;
 }
 
 size_t column_decoder_next(struct column_decoder *d, void *rows)

@@ -47,7 +47,8 @@ enum column_id {
 	COLUMN_EVENT_CAUSE = 42,
 	COLUMN_EVENT_PATH = 43,
 	COLUMN_EVENT_TEXT = 44,
-	COLUMN_IDS = 45 /* one more than the greatest */
+	COLUMN_EVENT_LONG_TEXT = 45, /* from 1.1 on, where a text needs it */
+	COLUMN_IDS = 46		     /* one more than the greatest */
 };
 
 /* How a column's numbers follow from its planes, logged: never renumber. */
@@ -111,6 +112,9 @@ static const struct column_field event_fields[] = {
 	EVENT_FIELD(COLUMN_EVENT_PATH, path),
 };
 /* clang-format on */
+
+/* Bytes a row of COLUMN_EVENT_TEXT: what a reader of 1.0 knows. */
+#define SHORT_TEXT_BYTES 160u
 
 #define FIELDS(table) (sizeof(table) / sizeof((table)[0]))
 

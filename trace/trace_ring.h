@@ -35,7 +35,7 @@
 #include "trace/call_record.h"
 
 #define TRACE_AREA_MAGIC	0x676e6972796c6562ull /* "belyring" */
-#define TRACE_AREA_VERSION	1u
+#define TRACE_AREA_VERSION	2u
 #define TRACE_AREA_HEADER_BYTES 4096u
 #define TRACE_EVENT_CAPACITY	256u
 #define TRACE_GAPS		16u

@@ -84,4 +84,17 @@ passes_by_period()
 	grep -q 'no marks, and nothing repeats: no passes' "$tap_dir/out"
 }
 tap_is "passes says when there are none to be found" passes_by_period
+# A recording keeps a verdict's text whole, however long: it ends in numbers.
+whole_verdict()
+{
+	run "$top_builddir/belay-bench" --backend=host --ranks=2 --workload=verify-pass --passes=3 --fault=rank=1,seq=200,kind=skip \
+		--log-dir="$tap_dir/skip"
+	text=$(sed -n 's/^  \(rank 1 called differently .*\)/\1/p' "$tap_dir/out")
+	[ ${#text} -ge 160 ] || { show && return 1; }
+	run "$analyze" "$tap_dir/skip"
+	grep -qxF "            $text" "$tap_dir/out" || { show && return 1; }
+	run "$analyze" faults "$tap_dir/skip"
+	grep -qF ": $text" "$tap_dir/out" || { show && return 1; }
+}
+tap_is "a long verdict is told whole from the log" whole_verdict
 tap_end

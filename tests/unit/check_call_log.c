@@ -18,6 +18,7 @@
 #include "tests/support/log_generator.h"
 #include "trace/call_log_encoder.h"
 #include "trace/call_log_file.h"
+#include "trace/column_decoder.h"
 
 #define COMM_ID	   "00112233445566778899aabbccddeeff"
 #define BLOCKS_MAX 16
@@ -668,6 +669,79 @@ START_TEST(a_later_minor_version_is_read_and_the_unknown_stepped_over)
 }
 END_TEST
 
+static void encode_one_event(const struct event_record *event, unsigned char *out,
+			     struct call_log_head *ret_head)
+{
+	const struct column_rows rows = {
+		.rows = event, .stride = sizeof(*event), .mask = SIZE_MAX, .count = 1, .nranks = 2};
+	struct call_log_encoder *encoder;
+	struct call_log_block block;
+	size_t head_bytes;
+
+	ck_assert_int_eq(call_log_encoder_create(2, 1, &encoder), 0);
+	ck_assert_int_eq(call_log_encode(encoder, CALL_LOG_BLOCK_EVENTS, &rows, 0, 0, &block), 0);
+	ck_assert_int_eq(call_log_head_unpack(block.bytes, block.size, ret_head, &head_bytes),
+			 CALL_LOG_PARSED);
+	ck_assert(!ZSTD_isError(
+		ZSTD_decompress(out, 4096, block.bytes + head_bytes, ret_head->frame_bytes)));
+	call_log_encoder_free(encoder);
+}
+
+static size_t written_texts(size_t length, char *ret_text, unsigned char *content)
+{
+	struct event_record event = {.kind = EVENT_VERDICT}, again;
+	static struct column_decoder decoder;
+	struct call_log_head head;
+
+	for (size_t i = 0; i < length; i++)
+		event.text[i] = (char)(i % 8 == 7 ? ' ' : '0' + i / 8 % 10);
+	encode_one_event(&event, content, &head);
+	ck_assert_int_eq(column_decoder_events(&decoder, content, head.raw_bytes, 1), 0);
+	ck_assert_uint_eq(column_decoder_next(&decoder, &again), 1);
+	ck_assert_mem_eq(&again, &event, sizeof(event));
+	memcpy(ret_text, event.text, sizeof(event.text));
+	return head.raw_bytes;
+}
+
+/* Where the row of a column of bytes stands in a content of one record; NULL: no such column. */
+static const char *column_bytes(const unsigned char *content, size_t size, uint8_t id)
+{
+	for (size_t at = 0; at < size; at += 16 + call_log_get(content + at + 4, 4))
+		if (content[at] == id)
+			return (const char *)content + at + 16;
+	return NULL;
+}
+
+START_TEST(a_text_of_any_length_comes_back_and_a_short_one_is_as_in_version_1_0)
+{
+	unsigned char content[4096];
+	char text[EVENT_TEXT_BYTES];
+	size_t length = (size_t)_i;
+	size_t size = written_texts(length, text, content);
+
+	if (length < 160) {
+		ck_assert_ptr_null(column_bytes(content, size, 45));
+		ck_assert_mem_eq(column_bytes(content, size, 44), text, 160);
+	} else {
+		ck_assert_mem_eq(column_bytes(content, size, 45), text, length);
+	}
+}
+END_TEST
+
+START_TEST(a_reader_of_version_1_0_gets_whole_words_of_a_long_text)
+{
+	unsigned char content[4096];
+	char text[EVENT_TEXT_BYTES];
+	const char *known;
+
+	known = column_bytes(content, written_texts(200, text, content), 44);
+	ck_assert_uint_eq(strnlen(known, 160), 151 + 3);
+	ck_assert_mem_eq(known, text, 151);
+	ck_assert_str_eq(known + 151, "...");
+	ck_assert_int_eq(text[151], ' ');
+}
+END_TEST
+
 /* Files that earlier versions wrote must be read for ever: this one is of version 1.0, made by
  * make_log seed=42 ranks=3 passes=2 calls=20 block=16 rescue_seq=21 rescue_stuck=1 rescue_lost=2,
  * its rank 1. */
@@ -834,6 +908,9 @@ static Suite *suite(void)
 	tcase_add_test(c, what_is_no_call_log_is_refused_with_a_reason);
 	tcase_add_test(c, a_later_major_version_is_refused_by_name);
 	tcase_add_test(c, a_later_minor_version_is_read_and_the_unknown_stepped_over);
+	tcase_add_loop_test(c, a_text_of_any_length_comes_back_and_a_short_one_is_as_in_version_1_0,
+			    0, EVENT_TEXT_BYTES);
+	tcase_add_test(c, a_reader_of_version_1_0_gets_whole_words_of_a_long_text);
 	tcase_add_test(c, the_golden_file_of_version_1_0_is_read);
 	tcase_add_test(c, files_follow_each_other_and_the_oldest_go);
 	tcase_add_test(c, a_file_of_another_run_is_never_touched);

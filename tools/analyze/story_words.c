@@ -202,7 +202,7 @@ static void say_path_refused(struct sentence *s, const struct story_point *point
 	say(s, "From the start on calls took %s in place of %s", path_name(point->path),
 	    path_name(point->other_path));
 	if (point->text)
-		say(s, ": %.160s", point->text);
+		say(s, ": %.320s", point->text);
 	say(s, ". Look at belay-info --probe.");
 }
 
