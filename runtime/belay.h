@@ -350,6 +350,9 @@ struct belay_statistics {
 	uint64_t late_by_rank[BELAY_RANKS_MAX];	 /**< calls in which that rank was named late */
 	uint64_t late_worst_ns[BELAY_RANKS_MAX]; /**< longest wait for that rank, nanoseconds */
 	uint64_t records_lost; /**< call records that did not reach the call log */
+	/** Bit i: this rank has carried out fault i, from 0, of BELAY_FAULT; of those inside
+	 * kernels: its first call has begun. */
+	uint64_t faults_done;
 };
 
 /** What belay_pass_end() and belay_pass_wait() report. */

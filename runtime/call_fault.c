@@ -5,19 +5,19 @@
 #include "runtime/cuda/device_enqueue.h"
 #include "runtime/path/host_path.h"
 
-static enum fault_kind due(const struct belay_comm *comm, uint64_t seq, enum fault_point at)
+static enum fault_kind take(struct belay_comm *comm, uint64_t seq, enum fault_point at,
+			    uint32_t mask)
 {
-	return fault_due(&comm->faults, (int)comm->rank, seq, at, NULL);
+	return fault_take(&comm->faults, (int)comm->rank, seq, at, mask, NULL);
 }
 
-enum fault_kind host_path_push_fault(const struct belay_comm *comm, const struct call *call)
+enum fault_kind host_path_push_fault(struct belay_comm *comm, const struct call *call)
 {
-	enum fault_kind kind = due(comm, call->seq, FAULT_AT_PUSH);
+	const uint32_t mask =
+		FAULT_BIT(FAULT_DROP) | FAULT_BIT(FAULT_FLAG) | FAULT_BIT(FAULT_CORRUPT);
+	enum fault_kind kind = take(comm, call->seq, FAULT_AT_PUSH, mask);
 
-	if (kind == FAULT_NONE)
-		kind = due(comm, call->seq, FAULT_AT_STAGE);
-	return kind == FAULT_DROP || kind == FAULT_FLAG || kind == FAULT_CORRUPT ? kind
-										 : FAULT_NONE;
+	return kind ? kind : take(comm, call->seq, FAULT_AT_STAGE, mask);
 }
 
 /* Another type of the same size, so that no buffer is overrun. */
@@ -84,7 +84,8 @@ static void extra_device_call(struct belay_comm *comm, const struct call *call)
 /* Kinds that the kernels do not carry out themselves (device_faults.h). */
 static enum call_fault device_fault_before(struct belay_comm *comm, const struct call *call)
 {
-	enum fault_kind kind = due(comm, comm->seq + 1, FAULT_AT_STAGE);
+	enum fault_kind kind = take(comm, comm->seq + 1, FAULT_AT_STAGE,
+				    FAULT_BIT(FAULT_SKIP) | FAULT_BIT(FAULT_EXTRA));
 
 	if (kind == FAULT_EXTRA)
 		extra_device_call(comm, call);
@@ -94,11 +95,15 @@ static enum call_fault device_fault_before(struct belay_comm *comm, const struct
 	return CALL_FAULT_SKIP;
 }
 
+#define BEFORE_CALLS                                                                               \
+	(FAULT_BIT(FAULT_SKIP) | FAULT_BIT(FAULT_EXTRA) | FAULT_BIT(FAULT_COUNT) |                 \
+	 FAULT_BIT(FAULT_DTYPE) | FAULT_BIT(FAULT_OP))
+
 enum call_fault call_fault_before(struct belay_comm *comm, struct call *call)
 {
 	if (comm->device)
 		return device_fault_before(comm, call);
-	switch (due(comm, comm->seq + 1, FAULT_AT_STAGE)) {
+	switch (take(comm, comm->seq + 1, FAULT_AT_STAGE, BEFORE_CALLS)) {
 	case FAULT_SKIP:
 		/* The call left out takes no number: without this, no later call would be made. */
 		if (comm->skipped_seq == comm->seq + 1)
@@ -126,7 +131,7 @@ enum call_fault call_fault_before(struct belay_comm *comm, struct call *call)
 void call_fault_begun(struct belay_comm *comm, struct call *call)
 {
 	/* The place of the next call: what a rank that has swapped the two would sign. */
-	if (due(comm, call->seq, FAULT_AT_STAGE) == FAULT_SWAP)
+	if (take(comm, call->seq, FAULT_AT_STAGE, FAULT_BIT(FAULT_SWAP)))
 		call->signature = call_signature(call->count, call->dtype, call->op, call->pass,
 						 call->index + 1);
 	fault_act(&comm->faults, (int)comm->rank, call->seq, FAULT_AT_STAGE);

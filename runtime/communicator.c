@@ -298,10 +298,10 @@ static void veto(struct creation *c, enum belay_path path, const char *why)
 }
 
 /* A fault of this kind is to be injected into the start. */
-static bool due_at_start(const struct belay_comm *comm, enum fault_kind kind)
+static bool due_at_start(struct belay_comm *comm, enum fault_kind kind)
 {
-	return faults_armed(&comm->faults) &&
-	       fault_due(&comm->faults, (int)comm->rank, 0, FAULT_AT_HANDSHAKE, NULL) == kind;
+	return faults_armed(&comm->faults) && fault_take(&comm->faults, (int)comm->rank, 0,
+							 FAULT_AT_HANDSHAKE, FAULT_BIT(kind), NULL);
 }
 
 static int open_region(struct creation *c)

@@ -282,19 +282,51 @@ static int fault_matches(const struct fault *fault, int rank, uint64_t seq, enum
 	       seq >= fault->first && seq <= fault->last && (seq - fault->first) % fault->step == 0;
 }
 
-enum fault_kind fault_due(const struct faults *faults, int rank, uint64_t seq, enum fault_point at,
-			  uint64_t *ret_ns)
+/* The fault that fault_due() is about; -1: none. */
+static int find_due(const struct faults *faults, int rank, uint64_t seq, enum fault_point at)
 {
 	for (uint32_t i = 0; i < faults->count; i++) {
 		const struct fault *fault = &faults->list[i];
 
-		if (kinds[fault->kind].flags & KIND_PROCESS || !fault_matches(fault, rank, seq, at))
-			continue;
-		if (ret_ns)
-			*ret_ns = fault->ns;
-		return fault->kind;
+		if (!(kinds[fault->kind].flags & KIND_PROCESS) &&
+		    fault_matches(fault, rank, seq, at))
+			return (int)i;
 	}
-	return FAULT_NONE;
+	return -1;
+}
+
+enum fault_kind fault_due(const struct faults *faults, int rank, uint64_t seq, enum fault_point at,
+			  uint64_t *ret_ns)
+{
+	int found = find_due(faults, rank, seq, at);
+
+	if (found < 0)
+		return FAULT_NONE;
+	if (ret_ns)
+		*ret_ns = faults->list[found].ns;
+	return faults->list[found].kind;
+}
+
+/* Relaxed here and below: a number for people, it orders nothing. */
+static void note_done(struct faults *faults, uint32_t number)
+{
+	atomic_fetch_or_explicit(&faults->done, UINT32_C(1) << number, memory_order_relaxed);
+}
+
+uint32_t faults_done(const struct faults *faults)
+{
+	return atomic_load_explicit(&faults->done, memory_order_relaxed);
+}
+
+enum fault_kind fault_take(struct faults *faults, int rank, uint64_t seq, enum fault_point at,
+			   uint32_t mask, uint64_t *ret_ns)
+{
+	int found = find_due(faults, rank, seq, at);
+
+	if (found < 0 || !(mask & FAULT_BIT(faults->list[found].kind)))
+		return FAULT_NONE;
+	note_done(faults, (uint32_t)found);
+	return fault_due(faults, rank, seq, at, ret_ns);
 }
 
 static uint64_t now_ns(void)
@@ -376,11 +408,17 @@ static void act(const struct fault *fault)
 		stop(fault->ns);
 }
 
-void fault_act(const struct faults *faults, int rank, uint64_t seq, enum fault_point at)
+void fault_act(struct faults *faults, int rank, uint64_t seq, enum fault_point at)
 {
-	for (uint32_t i = 0; i < faults->count; i++)
-		if (fault_matches(&faults->list[i], rank, seq, at))
-			act(&faults->list[i]);
+	for (uint32_t i = 0; i < faults->count; i++) {
+		const struct fault *fault = &faults->list[i];
+
+		if (!(kinds[fault->kind].flags & KIND_PROCESS) ||
+		    !fault_matches(fault, rank, seq, at))
+			continue;
+		note_done(faults, i);
+		act(fault);
+	}
 }
 
 int faults_check_ranks(const struct faults *faults, int nranks, struct cause_chain *causes)

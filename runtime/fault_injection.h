@@ -4,6 +4,7 @@
 #ifndef BELAY_RUNTIME_FAULT_INJECTION_H
 #define BELAY_RUNTIME_FAULT_INJECTION_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct cause_chain;
@@ -54,6 +55,7 @@ struct fault {
 
 struct faults {
 	uint32_t count;
+	_Atomic uint32_t done; /* bit i: this rank has carried list[i] out; any thread of its */
 	struct fault list[FAULTS_MAX];
 };
 
@@ -75,10 +77,20 @@ static inline int faults_armed(const struct faults *faults)
 enum fault_kind fault_due(const struct faults *faults, int rank, uint64_t seq, enum fault_point at,
 			  uint64_t *ret_ns);
 
+#define FAULT_BIT(kind) (UINT32_C(1) << (kind))
+
+/* fault_due() for a place that carries out the kinds of `mask` (FAULT_BITs) only: what it returns
+ * counts as carried out. */
+enum fault_kind fault_take(struct faults *faults, int rank, uint64_t seq, enum fault_point at,
+			   uint32_t mask, uint64_t *ret_ns);
+
 /* Carries out the kinds that act on the process itself at this point: delay (busy or sleeping
  * wait), kill (SIGKILL to this process), stop (SIGSTOP to this process; a helper process sends
- * SIGCONT after the time). */
-void fault_act(const struct faults *faults, int rank, uint64_t seq, enum fault_point at);
+ * SIGCONT after the time). They count as carried out before they act. */
+void fault_act(struct faults *faults, int rank, uint64_t seq, enum fault_point at);
+
+/* Bit i: fault i of the text has been carried out by this rank. */
+uint32_t faults_done(const struct faults *faults);
 
 const char *fault_kind_name(enum fault_kind kind);
 const char *fault_point_name(enum fault_point at);

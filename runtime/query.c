@@ -129,6 +129,7 @@ int belay_comm_statistics(const struct belay_comm *comm, struct belay_statistics
 		ret_statistics->late_worst_ns[r] = shown(&comm->count.late_worst_ns[r]);
 	}
 	ret_statistics->records_lost = trace_records_lost(comm->trace);
+	ret_statistics->faults_done = faults_done(&comm->faults) | device_faults_reached(comm);
 	return 0;
 }
 

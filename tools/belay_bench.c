@@ -2,6 +2,7 @@
 /* belay-bench: options and exit status; bench_group.c and bench_rank.c do the work. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/bench/bench_device.h"
@@ -18,6 +19,7 @@ enum {
 
 static int run(const struct bench_options *options)
 {
+	const char *faults = getenv("BELAY_FAULT"); /* --fault sets it */
 	struct bench_group group;
 	int status;
 
@@ -30,6 +32,8 @@ static int run(const struct bench_options *options)
 	if (status)
 		return status;
 	bench_results_complain(&group.results, group.job, &group.processes);
+	if (faults)
+		(void)bench_results_tell_faults(group.job, faults);
 	status = group.results.failed ? EXIT_WRONG : EXIT_RIGHT;
 	if (bench_results_print(&group.results, group.job, options->format)) {
 		command_error("out of memory for the results");

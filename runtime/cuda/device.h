@@ -213,6 +213,9 @@ uint64_t device_done(const struct belay_comm *comm, unsigned rank);
 /* The last turn that this rank has staged, as far as its kernels have told. */
 uint64_t device_staged(const struct belay_comm *comm);
 
+/* Bit i: fault i is for this rank's kernels, and they have come to its first call. */
+uint32_t device_faults_reached(const struct belay_comm *comm);
+
 /* A CUDA call failed for good: complains (verdict gpu_fault naming this rank). Any thread. The
  * first one's text, "WHAT: CALL: its code in words (code)", is kept for the verdict:
  * device_fault_text(). */

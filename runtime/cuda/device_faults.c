@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/communicator.h"
+#include "runtime/cuda/device_calls.h"
+
 static_assert((int)SYMM_AT_STAGE == (int)FAULT_AT_STAGE &&
 		      (int)SYMM_AT_PUSH == (int)FAULT_AT_PUSH &&
 		      (int)SYMM_AT_WAIT == (int)FAULT_AT_WAIT &&
@@ -40,9 +43,10 @@ static uint32_t kernel_kind(enum fault_kind kind)
 	}
 }
 
-static bool is_in_kernel(enum fault_point at)
+static bool is_for_kernels(const struct fault *fault, int rank)
 {
-	return at >= FAULT_AT_STAGE && at <= FAULT_AT_REDUCE;
+	return (fault->rank < 0 || fault->rank == rank) && kernel_kind(fault->kind) &&
+	       fault->at >= FAULT_AT_STAGE && fault->at <= FAULT_AT_REDUCE;
 }
 
 uint32_t device_faults_pick(const struct faults *faults, int rank,
@@ -52,20 +56,37 @@ uint32_t device_faults_pick(const struct faults *faults, int rank,
 
 	for (uint32_t i = 0; i < faults->count && picked < SYMM_FAULTS_MAX; i++) {
 		const struct fault *fault = &faults->list[i];
-		uint32_t kind = kernel_kind(fault->kind);
-
-		if ((fault->rank >= 0 && fault->rank != rank) || !kind || !is_in_kernel(fault->at))
+		if (!is_for_kernels(fault, rank))
 			continue;
 		list[picked++] = (struct symm_fault){
 			.first = fault->first,
 			.last = fault->last,
 			.step = fault->step,
-			.kind = kind,
+			.kind = kernel_kind(fault->kind),
 			.at = (uint32_t)fault->at,
 			.ns = fault->ns,
 		};
 	}
 	return picked;
+}
+
+/* Kernels do not tell what they have carried out; what they ask for, fault_act() counts. */
+uint32_t device_faults_reached(const struct belay_comm *comm)
+{
+	uint32_t reached = 0;
+	uint64_t seq;
+
+	if (!comm->device || !faults_armed(&comm->faults))
+		return 0;
+	seq = device_calls_seq(comm, device_staged(comm));
+	for (uint32_t i = 0; i < comm->faults.count; i++) {
+		const struct fault *fault = &comm->faults.list[i];
+
+		if (is_for_kernels(fault, (int)comm->rank) &&
+		    kernel_kind(fault->kind) != SYMM_FAULT_ASK && fault->first <= seq)
+			reached |= UINT32_C(1) << i;
+	}
+	return reached;
 }
 
 /* From pinned memory: a copy from ordinary memory may wait for the device. */

@@ -280,11 +280,14 @@ static uint64_t rescued_seq(const struct belay_comm *comm)
 	return comm->own->call[rescue_turn(word) & 1].seq;
 }
 
-static bool injected(const struct belay_comm *comm, uint64_t seq, enum fault_kind kind)
+static bool injected(struct belay_comm *comm, uint64_t seq, enum fault_kind kind)
 {
-	return faults_armed(&comm->faults) &&
-	       (fault_due(&comm->faults, (int)comm->rank, seq, FAULT_AT_STAGE, NULL) == kind ||
-		fault_due(&comm->faults, (int)comm->rank, seq, FAULT_AT_RESCUE, NULL) == kind);
+	struct faults *faults = &comm->faults;
+	int rank = (int)comm->rank;
+
+	return faults_armed(faults) &&
+	       (fault_take(faults, rank, seq, FAULT_AT_STAGE, FAULT_BIT(kind), NULL) ||
+		fault_take(faults, rank, seq, FAULT_AT_RESCUE, FAULT_BIT(kind), NULL));
 }
 
 void nccl_worker_gather(struct nccl_worker *worker, const void *part, size_t bytes, void *parts)

@@ -32,7 +32,7 @@
 
 struct rendezvous {
 	struct cause_chain *causes; /* the caller's */
-	const struct faults *faults;
+	struct faults *faults;
 	struct handshake_message hello; /* what this rank is and wants; the host's measure */
 	const char *meeting;		/* its name; the caller's, during rendezvous_begin() only */
 	struct rendezvous_spec spec;

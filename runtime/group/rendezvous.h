@@ -37,7 +37,7 @@ struct rendezvous_spec {
 	size_t region_stride;
 	size_t region_reserved; /* bytes reserved (fallocate) at the start of each stride */
 	uint64_t deadline_ns;	/* CLOCK_MONOTONIC */
-	const struct faults *faults;
+	struct faults *faults;
 	/* 0, or the status of a failure before the meeting, whose cause stands in the chain: this
 	 * rank then comes only to tell the others, and rendezvous_begin() returns it at the
 	 * latest at the deadline. */

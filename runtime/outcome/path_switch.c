@@ -104,12 +104,13 @@ static uint64_t own_seq(const struct belay_comm *comm)
 			    : atomic_load_explicit(&comm->own->seq, memory_order_relaxed);
 }
 
-static bool drops_probe(const struct belay_comm *comm)
+static bool drops_probe(struct belay_comm *comm)
 {
 	uint64_t seq = own_seq(comm);
 
 	return faults_armed(&comm->faults) &&
-	       fault_due(&comm->faults, (int)comm->rank, seq, FAULT_AT_PUSH, NULL) == FAULT_DROP;
+	       fault_take(&comm->faults, (int)comm->rank, seq, FAULT_AT_PUSH, FAULT_BIT(FAULT_DROP),
+			  NULL);
 }
 
 /* Through the path itself: a store into every region, and one look at the own one. */

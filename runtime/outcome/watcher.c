@@ -231,8 +231,8 @@ static void starve(struct watcher *w)
 
 	if (!faults_armed(&w->comm->faults) || seq == w->starved_seq)
 		return;
-	if (fault_due(&w->comm->faults, (int)w->comm->rank, seq, FAULT_AT_STAGE, &ns) !=
-	    FAULT_STARVE)
+	if (!fault_take(&w->comm->faults, (int)w->comm->rank, seq, FAULT_AT_STAGE,
+			FAULT_BIT(FAULT_STARVE), &ns))
 		return;
 	w->starved_seq = seq;
 	clock_nanosleep(CLOCK_MONOTONIC, 0,

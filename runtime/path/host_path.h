@@ -9,6 +9,6 @@
 #define HOST_TWO_SHOT_REGION_BYTES 4096
 
 /* FAULT_DROP, FAULT_FLAG or FAULT_CORRUPT when one is due for this call, else FAULT_NONE. */
-enum fault_kind host_path_push_fault(const struct belay_comm *comm, const struct call *call);
+enum fault_kind host_path_push_fault(struct belay_comm *comm, const struct call *call);
 
 #endif /* BELAY_RUNTIME_PATH_HOST_PATH_H */

@@ -22,15 +22,13 @@
 
 #define LAUNCHING "launching the gate of a call on NCCL"
 
-enum fault_kind nccl_gate_fault(const struct belay_comm *comm)
+enum fault_kind nccl_gate_fault(struct belay_comm *comm)
 {
-	enum fault_kind kind;
-
 	if (!faults_armed(&comm->faults))
 		return FAULT_NONE;
 	/* The host's own count: kernels that a graph replays have numbers that it does not see. */
-	kind = fault_due(&comm->faults, (int)comm->rank, comm->seq + 1, FAULT_AT_STAGE, NULL);
-	return kind == FAULT_NCCL_HANG || kind == FAULT_NCCL_ERROR ? kind : FAULT_NONE;
+	return fault_take(&comm->faults, (int)comm->rank, comm->seq + 1, FAULT_AT_STAGE,
+			  FAULT_BIT(FAULT_NCCL_HANG) | FAULT_BIT(FAULT_NCCL_ERROR), NULL);
 }
 
 int nccl_gate_open(struct belay_comm *comm, const struct call *call)

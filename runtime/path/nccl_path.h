@@ -16,7 +16,7 @@ int nccl_gate_close(struct belay_comm *comm, const struct call *call, bool came)
 
 /* FAULT_NCCL_HANG or FAULT_NCCL_ERROR where that is to happen in the middle of the next call;
  * before that takes its number. */
-enum fault_kind nccl_gate_fault(const struct belay_comm *comm);
+enum fault_kind nccl_gate_fault(struct belay_comm *comm);
 
 /* A call on NCCL did not get onto the stream, and the watcher can know: has it look. The status. */
 int nccl_gate_failed(struct belay_comm *comm);

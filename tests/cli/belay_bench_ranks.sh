@@ -37,6 +37,26 @@ tap_is "a rank that leaves out one call of a pass is found at the last call that
 	.verdict.seq == 366 and .verdict.cause == "mismatch" and .verdict.rank == 1
 	and (.verdicts | length) == 4' rank=1,seq=300,kind=skip
 
+# idle_faults: exactly the second of three faults is told as never carried out, and changes nothing.
+idle_faults()
+{
+	ends 0 "$bench" --ranks 2 --workload verify-pass --passes 2 --backend host \
+		--fault 'rank=1,seq=30,kind=delay:1;rank=0,seq=999999,kind=drop;rank=*,seq=31,kind=delay:1' &&
+		[ "$(cat "$tap_dir/err")" = "belay-bench: the fault 'rank=0,seq=999999,kind=drop' was never carried out" ]
+}
+tap_is "a fault whose call never comes is told" idle_faults
+path_fault()
+{
+	ends 0 "$bench" --ranks 2 --workload verify-pass --passes 2 --backend host --paths ring --fault rank=1,seq=30,kind=drop &&
+		grep -q "the fault 'rank=1,seq=30,kind=drop' was never carried out" "$tap_dir/err"
+}
+tap_is "a fault that the path does not have is told" path_fault
+killed_quietly()
+{
+	faulty 1 '.lost_ranks == [2]' rank=2,seq=300,kind=kill && ! grep "never" "$tap_dir/err"
+}
+tap_is "a fault that killed its rank is not told as never carried out" killed_quietly
+
 if [ "${BELAY_TESTS_LONG:-0}" = 1 ]; then
 	tap_is "passes before and after a rescue are unaffected" json '
 		.rescues == 1 and .passes.count == 200 and .rows[0].checked and .rows[0].calls == 24400 and .verdict == null' \

@@ -203,6 +203,32 @@ START_TEST(a_fault_is_due_at_its_rank_seq_and_point_only)
 }
 END_TEST
 
+START_TEST(what_is_carried_out_is_counted_and_nothing_else)
+{
+	const uint32_t mask = FAULT_BIT(FAULT_DROP) | FAULT_BIT(FAULT_STARVE);
+	struct faults faults;
+	uint64_t ns = 0;
+
+	ck_assert_int_eq(parse("rank=0,seq=3,kind=drop;rank=0,seq=4,kind=starve:5,at=push;"
+			       "rank=0,seq=5,kind=delay:0.001;rank=0,seq=6,kind=drop",
+			       &faults, NULL, 0),
+			 0);
+	ck_assert_int_eq(fault_due(&faults, 0, 3, FAULT_AT_PUSH, NULL), FAULT_DROP);
+	ck_assert_int_eq(fault_take(&faults, 0, 3, FAULT_AT_PUSH, FAULT_BIT(FAULT_FLAG), NULL),
+			 FAULT_NONE);
+	ck_assert_int_eq(fault_take(&faults, 1, 3, FAULT_AT_PUSH, mask, NULL), FAULT_NONE);
+	ck_assert_uint_eq(faults_done(&faults), 0);
+	ck_assert_int_eq(fault_take(&faults, 0, 4, FAULT_AT_PUSH, mask, &ns), FAULT_STARVE);
+	ck_assert_uint_eq(ns, 5000000);
+	ck_assert_uint_eq(faults_done(&faults), 2);
+	fault_act(&faults, 0, 3, FAULT_AT_PUSH);
+	fault_act(&faults, 0, 5, FAULT_AT_STAGE);
+	ck_assert_uint_eq(faults_done(&faults), 2 | 4);
+	ck_assert_int_eq(fault_take(&faults, 0, 3, FAULT_AT_PUSH, mask, NULL), FAULT_DROP);
+	ck_assert_uint_eq(faults_done(&faults), 1 | 2 | 4);
+}
+END_TEST
+
 static uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -333,6 +359,7 @@ static Suite *suite(void)
 	tcase_add_test(c, sixteen_faults_are_the_most);
 	tcase_add_test(c, a_kind_that_no_path_shows_is_warned_about);
 	tcase_add_test(c, a_fault_is_due_at_its_rank_seq_and_point_only);
+	tcase_add_test(c, what_is_carried_out_is_counted_and_nothing_else);
 	tcase_add_test(c, a_delay_lasts_at_least_its_time);
 	tcase_add_test(c, a_kill_ends_the_process);
 	tcase_add_loop_test(c, a_stopped_process_goes_on_and_has_no_child_to_reap, 0, 2);

@@ -55,6 +55,8 @@ struct bench_rank {
 	int32_t status; /* of the first thing that failed; 0: all is well */
 	uint64_t wrong; /* calls with a wrong result, warm-up included */
 	uint64_t rescued_seqs;
+	uint64_t faults_done; /* of belay_statistics */
+	uint32_t has_statistics;
 	uint32_t has_verdict;
 	uint32_t output_touched; /* a refused call changed its output */
 	int32_t verdict_rank;

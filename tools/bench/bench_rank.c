@@ -382,6 +382,8 @@ static void report_statistics(struct bench_run *run)
 	if (belay_comm_statistics(run->comm, &statistics))
 		return;
 	run->out->rescued_seqs = statistics.rescued_seqs;
+	run->out->faults_done = statistics.faults_done;
+	run->out->has_statistics = 1;
 }
 
 static void report_verdict(struct bench_run *run)

@@ -290,3 +290,39 @@ void bench_results_complain(const struct bench_results *results, struct bench_jo
 	if (!results->agreed)
 		command_error("the ranks report different verdicts");
 }
+
+/* Whether a fault, a part of BELAY_FAULT, is known to have been carried out nowhere. A rank that
+ * told no statistics may have done so, and in the end of their communicator all may. */
+static int is_idle(struct bench_job *job, const char *fault, int number)
+{
+	const char *name = strstr(fault, "rank=");
+	int every = !name || name[5] == '*';
+	uint32_t first = every ? 0 : (uint32_t)strtoul(name + 5, NULL, 10);
+	uint32_t last = every ? job->nranks - 1 : first;
+
+	if (strstr(fault, "at=destroy"))
+		return 0;
+	for (uint32_t rank = first; rank <= last && rank < job->nranks; rank++) {
+		const struct bench_rank *out = bench_rank(job, rank);
+
+		if (!out->has_statistics || out->faults_done >> number & 1)
+			return 0;
+	}
+	return 1;
+}
+
+int bench_results_tell_faults(struct bench_job *job, const char *faults)
+{
+	char *text = strdup(faults), *rest = text;
+	int number = 0, told = 0;
+
+	for (char *fault = strsep(&rest, ";"); fault; fault = strsep(&rest, ";")) {
+		if (*fault && is_idle(job, fault, number)) {
+			command_error("the fault '%s' was never carried out", fault);
+			told++;
+		}
+		number++;
+	}
+	free(text);
+	return told;
+}

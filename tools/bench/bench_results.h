@@ -51,6 +51,10 @@ void bench_results_free(struct bench_results *results);
 void bench_results_complain(const struct bench_results *results, struct bench_job *job,
 			    const struct rank_processes *processes);
 
+/* Tells on stderr each of `faults`, in the form of BELAY_FAULT, that no rank has carried out.
+ * Returns how many. */
+int bench_results_tell_faults(struct bench_job *job, const char *faults);
+
 /* Prints to stdout. Returns 0, or -1 without memory. */
 int bench_results_print(const struct bench_results *results, struct bench_job *job,
 			enum command_format format);
