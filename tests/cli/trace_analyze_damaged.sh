@@ -111,6 +111,21 @@ told()
 	grep -q '^damaged or missing input$' "$tap_dir/out" && grep -q 'rank-0001.0.belay: .* records kept, .* lost' "$tap_dir/out"
 }
 tap_is "the text names the damaged file, what was kept and what was lost" told
+# The tutorial's recording, with a hole in the log of the rank that pass 4 waited for.
+blamed()
+{
+	rm -rf "$tap_dir/logs"
+	cp -r "$top_srcdir/tests/data/tutorial" "$tap_dir/logs" && chmod -R u+w "$tap_dir/logs" || return 1
+	file=$(find "$tap_dir/logs" -name 'rank-0001.0.belay')
+	flip 3000
+	run "$analyze" "$tap_dir/logs"
+	grep -q 'rank 1: 599 records lost' "$tap_dir/out" && grep -q 'pass 4: 179 ms, of that .* waiting for rank 1$' "$tap_dir/out" &&
+		grep -q 'Rank 1 kept being the last to arrive since seq 321' "$tap_dir/out" &&
+		grep -q 'record: 600; 1 of them do not tell who was last$' "$tap_dir/out" && return
+	show
+	return 1
+}
+tap_is "who was last in calls whose records are lost is known by what the others saw" blamed
 open_block()
 {
 	"$top_builddir/tests/support/make_log" "$tap_dir/open" ranks=2 passes=2 open_rank=1 >/dev/null || return 1

@@ -58,7 +58,7 @@ static inline void made_row_done(struct made_row *made)
 		made->row.records[rank] =
 			made->row.ranks & rank_bit(rank) ? &made->ranks[rank].record : NULL;
 	made->row.pass = made->row.records[__builtin_ctzll(made->row.ranks)]->pass;
-	row_examine(&made->row, mask_of(MADE_RANKS), &made->facts);
+	row_examine(&made->row, &made->facts);
 }
 
 /* A part in memory: batches of at most `per_batch` calls, events before the first. */

@@ -46,7 +46,7 @@ static void begin(void)
 static void add(void)
 {
 	made_row_done(&row);
-	row_examine(&row.row, row.row.ranks, &row.facts);
+	row_examine(&row.row, &row.facts);
 	ck_assert_int_eq(replay_script_ops.row(&output, &row.row, &row.facts), 0);
 }
 

@@ -562,6 +562,30 @@ START_TEST(a_slow_pass_is_told_with_what_it_waited_for)
 }
 END_TEST
 
+/* With one record of four nobody can tell who was last; that is no "nobody". */
+START_TEST(a_slow_pass_without_the_records_says_that_they_are_missing)
+{
+	const struct story_point *point;
+
+	for (uint64_t seq = 1; seq <= 200; seq++) {
+		begin_row(seq, 20);
+		for (uint32_t rank = 0; rank < MADE_RANKS; rank++) {
+			row.ranks[rank].record.start_ns += seq > 120 ? 800000 : 0;
+			row.ranks[rank].record.duration_ns += seq == 120 ? 800000 : 0;
+		}
+		if (seq > 100 && seq <= 120)
+			row.row.ranks = rank_bit(2);
+		add_row();
+	}
+	tell(0);
+	point = only(STORY_SLOW_PASSES);
+	ck_assert_uint_eq(point->pass, 6);
+	ck_assert_int_eq(point->rank, -1);
+	ck_assert_uint_eq(point->others, 0xb);
+	says(point, "for whom is not known, since records of ranks 0,1,3 are missing there.");
+}
+END_TEST
+
 /* Data -------------------------------------------------------------------------------------------
  */
 
@@ -694,6 +718,7 @@ static Suite *suite(void)
 	tcase_add_test(c, stragglers_in_turn_are_told_together);
 	tcase_add_test(c, of_four_passes_none_is_called_slow);
 	tcase_add_loop_test(c, a_slow_pass_is_told_with_what_it_waited_for, 0, 2);
+	tcase_add_test(c, a_slow_pass_without_the_records_says_that_they_are_missing);
 	tcase_add_test(c, outputs_that_differ_name_the_rank);
 	tcase_add_test(c, of_two_ranks_whose_outputs_differ_neither_is_named_wrong);
 	tcase_add_test(c, what_is_not_there_is_said_and_nothing_concluded);

@@ -113,7 +113,7 @@ START_TEST(lateness_is_against_the_median_of_the_others)
 	row.row.nranks = 3;
 	row.row.ranks = 0x7;
 	made_row_done(&row);
-	row_examine(&row.row, 0x7, &row.facts);
+	row_examine(&row.row, &row.facts);
 	ck_assert_uint_eq(row.facts.lateness_ns, 4000);
 }
 END_TEST
@@ -137,16 +137,33 @@ START_TEST(a_straggler_is_found_however_long_the_recording)
 }
 END_TEST
 
-START_TEST(a_call_without_a_ranks_record_tells_nothing_of_who_was_last)
+START_TEST(a_rank_whose_record_is_lost_is_judged_by_what_the_others_saw)
 {
+	/* Rank 0 is seen 5 us after the others. */
 	made_row(&row, 1);
-	row.ranks[1].record.start_ns += 2000;
+	for (uint32_t rank = 1; rank < MADE_RANKS; rank++)
+		row.ranks[rank].record.arrival_ns[0] += 5000;
 	row.row.ranks &= ~rank_bit(0);
 	add_row();
+	ck_assert_int_eq(row.facts.last_rank, 0);
+	ck_assert_uint_eq(row.facts.lateness_ns, 5000);
+	/* Nobody has seen it. */
+	made_row(&row, 2);
+	for (uint32_t rank = 1; rank < MADE_RANKS; rank++)
+		row.ranks[rank].record.arrival_ns[0] = CALL_ARRIVAL_NONE;
+	row.row.ranks &= ~rank_bit(0);
+	add_row();
+	ck_assert_int_eq(row.facts.last_rank, -1);
+	/* One record alone. */
+	made_row(&row, 3);
+	row.row.ranks = rank_bit(2);
+	add_row();
+	ck_assert_int_eq(row.facts.last_rank, -1);
 	finish();
-	ck_assert_uint_eq(summary.stragglers.calls, 0);
-	ck_assert_uint_eq(summary.calls_partial, 1);
-	ck_assert_uint_eq(summary.calls, 1);
+	ck_assert_uint_eq(summary.stragglers.calls, 1);
+	ck_assert_uint_eq(summary.calls_partial, 3);
+	ck_assert_uint_eq(summary.calls_partial_silent, 2);
+	ck_assert_uint_eq(summary.calls, 3);
 }
 END_TEST
 
@@ -458,7 +475,7 @@ static Suite *suite(void)
 	tcase_add_test(c, a_constant_straggler_is_named_with_its_lateness);
 	tcase_add_test(c, lateness_is_against_the_median_of_the_others);
 	tcase_add_test(c, a_straggler_is_found_however_long_the_recording);
-	tcase_add_test(c, a_call_without_a_ranks_record_tells_nothing_of_who_was_last);
+	tcase_add_test(c, a_rank_whose_record_is_lost_is_judged_by_what_the_others_saw);
 	tcase_add_test(c, clocks_that_differ_are_not_taken_for_a_straggler);
 	tcase_add_test(c, without_events_the_masks_name_who_was_late);
 	tcase_add_test(c, a_rank_late_with_its_part_of_the_result_is_late_by_that);

@@ -300,7 +300,7 @@ static uint64_t mean_wait_seen(const struct call_row *row, unsigned n)
 	return sum / n;
 }
 
-void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts)
+void row_examine(const struct call_row *row, struct row_facts *ret_facts)
 {
 	struct row_facts facts = {.last_rank = -1, .start_ns = UINT64_MAX};
 	uint64_t comparable = row->ranks & ~row->unaligned;
@@ -315,7 +315,7 @@ void row_examine(const struct call_row *row, uint64_t expected, struct row_facts
 	note_times(&facts, row, comparable ? comparable : row->ranks);
 	facts.time_ns /= n;
 	facts.digest_outliers = digest_outliers(row);
-	if ((comparable & (comparable - 1)) && (row->ranks & expected) == expected)
+	if (comparable & (comparable - 1))
 		compare_arrivals(row, comparable, &facts);
 	if (facts.last_rank < 0)
 		facts.wait_ns = mean_wait_seen(row, n);

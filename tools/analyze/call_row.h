@@ -47,12 +47,11 @@ struct row_facts {
 };
 
 /*
- * Computes the facts of a row with at least one record. `expected`: mask of the ranks that have
- * data at all. The last to arrive is known when two records or more can be compared, and all of
- * `expected` are here. Ranks that have no data, or whose clocks cannot be compared, take part with
- * what the others saw of them; where that is missing too, nobody is named.
+ * Computes the facts of a row with at least one record. The last to arrive is known when two
+ * records or more can be compared. Ranks whose record is not here, or whose clocks cannot be
+ * compared, take part with what the others saw of them; where that is missing too, nobody is named.
  */
-void row_examine(const struct call_row *row, uint64_t expected, struct row_facts *ret_facts);
+void row_examine(const struct call_row *row, struct row_facts *ret_facts);
 
 /* Of a row whose facts name the last: who is the last of all ranks but those in the mask, and when.
  * -1: nobody is left. */

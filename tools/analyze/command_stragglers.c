@@ -9,8 +9,7 @@
 
 static void print_columns(const struct output *output)
 {
-	fprintf(output->file,
-		"times in us; last in %" PRIu64 " calls that every rank with data recorded\n",
+	fprintf(output->file, "times in us; who was last is known of %" PRIu64 " calls\n",
 		output->summary->stragglers.calls);
 	text_bold(output);
 	fprintf(output->file, "%5s %10s %6s %12s %12s %10s %12s  %s\n", "rank", "last calls",

@@ -266,7 +266,7 @@ static int look_at_clocks(struct run *run)
 		status = merge_next(&run->merge, &row);
 		if (status != 0 || !row.ranks)
 			break;
-		row_examine(&row, 0, &facts);
+		row_examine(&row, &facts);
 		clocks_note_row(&run->clocks, &row, &facts);
 	}
 	merge_stop(&run->merge);
@@ -284,11 +284,11 @@ static int take_row(struct run *run, struct call_row *row)
 	row->pass = pass_rule_apply(&run->rule, row);
 	if (!is_wanted(run->output, row->seq, row->pass))
 		return interrupt_requested() ? BELAY_E_ABORTED : 0;
-	row_examine(row, run->summary.present, &facts);
+	row_examine(row, &facts);
 	clocks_note_row(&run->clocks, row, &facts);
 	if (run->clocks.differ) {
 		clocks_align_row(&run->clocks, row);
-		row_examine(row, run->summary.present, &facts);
+		row_examine(row, &facts);
 	}
 	if (!run->output->has_base) {
 		run->output->base_ns = facts.start_ns;

@@ -76,6 +76,7 @@ static void keep_slowest(struct pass_kind *kind, const struct pass_facts *pass)
 		.wait_ns = pass->wait_ns,
 		.waited_for = pass->waited_for,
 		.waited_for_ns = pass->waited_for_ns,
+		.unseen = pass->unseen,
 		.late_calls = pass->late_calls,
 		.rescued_calls = pass->rescued_calls,
 	};

@@ -22,7 +22,8 @@ struct slow_pass {
 	uint64_t time_ns;   /* in allreduce, mean of the ranks */
 	uint64_t wait_ns;   /* of that: waiting for the last rank's input */
 	uint64_t waited_for_ns;
-	int waited_for;			    /* rank; -1: not known */
+	int waited_for;	 /* rank; -1: not known */
+	uint64_t unseen; /* mask: ranks whose missing records could tell whom it waited for */
 	uint64_t late_calls, rescued_calls; /* which explain it */
 };
 

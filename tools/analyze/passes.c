@@ -92,6 +92,8 @@ static void add_call(struct pass_facts *pass, const struct call_row *row,
 	if (facts->last_rank >= 0) {
 		pass->blame_ns[facts->last_rank] += facts->wait_ns;
 		pass->last_calls[facts->last_rank]++;
+	} else {
+		pass->unseen |= mask_of(row->nranks) & ~row->ranks;
 	}
 }
 

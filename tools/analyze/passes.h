@@ -22,7 +22,8 @@ struct pass_facts {
 	uint64_t late_calls, rescued_calls, failed_calls;
 	uint64_t waited_for_ns; /* wait_ns for which that rank was the one waited for */
 	int waited_for;		/* rank; -1: not known */
-	int whole;		/* its first and last call are in the data */
+	uint64_t unseen; /* mask: ranks without a record in calls that do not tell who was last */
+	int whole;	 /* its first and last call are in the data */
 	int begins_cut;
 	uint64_t blame_ns[BELAY_RANKS_MAX];   /* wait by the rank waited for */
 	uint32_t last_calls[BELAY_RANKS_MAX]; /* calls by who was last, where that is known */

@@ -369,6 +369,8 @@ static void tell_slow_passes(struct story *story, const struct summary *summary)
 	point = add(story, STORY_SLOW_PASSES);
 	point->rank = common_culprit(slowest, kept, summary->nranks);
 	point->ranks = point->rank >= 0 ? rank_bit((uint32_t)point->rank) : 0;
+	for (size_t i = 0; i < kept; i++)
+		point->others |= slowest[i].unseen;
 	point->pass = slowest[0].pass;
 	point->seq = slowest[0].first_seq;
 	point->count = count - (n - kept);

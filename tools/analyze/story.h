@@ -37,7 +37,7 @@ struct story_point {
 	enum story_what what;
 	int rank;	 /* the one that it is about; -1: several or not known */
 	uint64_t ranks;	 /* mask: those that it is about; verdict: who told */
-	uint64_t others; /* mask: who suffered */
+	uint64_t others; /* mask: who suffered; slow passes: whose records are missing there */
 	uint64_t seq, pass;
 	uint64_t last_seq, last_pass;
 	uint64_t count, of;  /* so many calls, passes or records, of so many */

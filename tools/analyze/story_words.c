@@ -258,6 +258,13 @@ static void say_in_turn(struct sentence *s, const struct story_point *point)
 	say(s, ". Look at work that moves from rank to rank.");
 }
 
+static void say_unseen(struct sentence *s, uint64_t ranks)
+{
+	say(s, ", most of that in the calls; for whom is not known, since records of ");
+	say_ranks(s, ranks);
+	say(s, " are missing there. Look at trace-analyze passes.");
+}
+
 static void say_slow_passes(struct sentence *s, const struct story_point *point)
 {
 	say(s,
@@ -270,6 +277,8 @@ static void say_slow_passes(struct sentence *s, const struct story_point *point)
 	if (point->rank >= 0)
 		say(s, ", and %s for rank %d. Look at what that rank did then.",
 		    point->count == 1 ? "it waited" : "the slow ones waited", point->rank);
+	else if (point->in_calls && point->others)
+		say_unseen(s, point->others);
 	else if (point->in_calls)
 		say(s, ", most of that in the calls, but for no one rank. Look at trace-analyze "
 		       "passes.");
@@ -310,7 +319,8 @@ static void say_lost_records(struct sentence *s, const struct story_point *point
 {
 	say(s, "%" PRIu64 " records of ", point->count);
 	say_ranks(s, point->ranks);
-	say(s, " were made and are not here: what happened in them is not known.");
+	say(s, " were made and are not here: what happened in them is known only as far as other "
+	       "ranks saw it.");
 }
 
 const char *story_words(const struct story_point *point, char buffer[STORY_SENTENCE_BYTES])

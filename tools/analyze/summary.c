@@ -279,7 +279,10 @@ static void count_call(struct summary *summary, const struct call_row *row,
 		summary->last_ns = facts->end_ns;
 	summary->last_seq = row->seq;
 	summary->calls++;
-	summary->calls_partial += (row->ranks & summary->present) != summary->present;
+	if ((row->ranks & summary->present) != summary->present) {
+		summary->calls_partial++;
+		summary->calls_partial_silent += facts->last_rank < 0;
+	}
 	summary->calls_clocks_differ += facts->clocks_differ != 0;
 	summary->paths[path_of(facts)]++;
 	histogram_add(summary->latency, facts->latency_ns);

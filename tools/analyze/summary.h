@@ -95,8 +95,9 @@ struct summary {
 	uint64_t present; /* mask */
 	struct summary_rank ranks[BELAY_RANKS_MAX];
 	uint64_t calls;
-	uint64_t calls_partial;	      /* of which a rank's record is missing that has data */
-	uint64_t calls_clocks_differ; /* of which the ranks' times contradict each other */
+	uint64_t calls_partial;	       /* of which a rank's record is missing that has data */
+	uint64_t calls_partial_silent; /* of these: do not tell who was last */
+	uint64_t calls_clocks_differ;  /* of which the ranks' times contradict each other */
 	uint64_t first_seq, last_seq;
 	uint64_t first_ns, last_ns;
 	uint64_t paths[SUMMARY_PATHS];

@@ -402,6 +402,24 @@ static void print_open_ended(const struct output *output)
 		words_ranks(open, ranks));
 }
 
+/* Of the rank without a record counts what the others saw. */
+static void print_partial_calls(const struct output *output)
+{
+	uint64_t calls = output->summary->calls_partial;
+	uint64_t silent = output->summary->calls_partial_silent;
+
+	if (!calls)
+		return;
+	label(output, "data");
+	fprintf(output->file, "calls without some rank's record: %" PRIu64, calls);
+	if (silent == calls)
+		fputs("; they do not tell who was last\n", output->file);
+	else if (silent)
+		fprintf(output->file, "; %" PRIu64 " of them do not tell who was last\n", silent);
+	else
+		fputs("; who was last in them is known by what the others saw\n", output->file);
+}
+
 static void print_data(const struct output *output)
 {
 	const struct summary *summary = output->summary;
@@ -423,13 +441,7 @@ static void print_data(const struct output *output)
 			lines - 2 * shown_max(output));
 	print_open_ended(output);
 	text_clocks(output, "  clocks    ");
-	if (summary->calls_partial) {
-		label(output, "data");
-		fprintf(output->file,
-			"calls without some rank's record: %" PRIu64
-			"; they do not tell who was last\n",
-			summary->calls_partial);
-	}
+	print_partial_calls(output);
 	if (summary->calls_clocks_differ) {
 		label(output, "data");
 		fprintf(output->file,
