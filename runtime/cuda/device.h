@@ -53,6 +53,17 @@ struct device_watched {
 	uint64_t capture;
 };
 
+/* The last launch in a capture. */
+struct device_captured {
+	uint64_t id;	    /* of the capture; 0: none */
+	const void *stream; /* by identity */
+	const void *tail;   /* what it left there, by gpu_capture_tail() */
+};
+
+/* As many captures may be open at once for calls of one communicator in them to follow one another.
+ */
+enum { DEVICE_CAPTURES = 8 };
+
 struct device {
 	/* Constant once device_start() has returned. */
 	int ordinal;
@@ -88,9 +99,9 @@ struct device {
 	 * takes a launch that it does not see yet for one that comes a moment later. */
 	_Atomic uint64_t tickets;
 	const void *eager_stream;    /* of the last eager launch, by identity */
-	const void *captured_stream; /* of the last captured launch */
-	uint64_t last_capture;	     /* ... and the id of its capture */
-	const void *captured_tail;   /* ... and what it left there, by gpu_capture_tail() */
+	/* The last launches that were captured, one of each capture, the oldest over-written. */
+	struct device_captured captured[DEVICE_CAPTURES];
+	unsigned captures;
 	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
 	struct device_watched watched;
 	/* NCCL's result of the first watched call that did not get onto its stream; 0: none.

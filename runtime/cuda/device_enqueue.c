@@ -19,20 +19,29 @@ static const void *identity_of(const struct CUstream_st *stream)
 	return (uintptr_t)stream == STREAM_PER_THREAD ? (const void *)&per_thread : stream;
 }
 
+/* NULL: nothing has been captured there. */
+static struct device_captured *captured_in(struct device *device, uint64_t capture)
+{
+	for (unsigned i = 0; i < DEVICE_CAPTURES; i++)
+		if (device->captured[i].id == capture)
+			return &device->captured[i];
+	return NULL;
+}
+
 /* A capture runs nothing, but two streams in one capture may become two branches of a graph: unless
  * the graph is told that what comes on this one follows the last launch. */
-static bool capture_is_free(const struct device *device, const struct enqueue *enqueue)
+static bool capture_is_free(struct device *device, const struct enqueue *enqueue)
 {
-	return device->last_capture != enqueue->capture ||
-	       device->captured_stream == enqueue->stream ||
-	       (device->captured_tail &&
-		gpu_capture_after(enqueue->handle, device->captured_tail) == 0);
+	const struct device_captured *last = captured_in(device, enqueue->capture);
+
+	return !last || last->stream == enqueue->stream ||
+	       (last->tail && gpu_capture_after(enqueue->handle, last->tail) == 0);
 }
 
 /* Eager work of another stream is over once its last ticket has ended. */
 static bool stream_is_free(const struct belay_comm *comm, const struct enqueue *enqueue)
 {
-	const struct device *device = comm->device;
+	struct device *device = comm->device;
 
 	if (enqueue->captured)
 		return capture_is_free(device, enqueue);
@@ -41,11 +50,24 @@ static bool stream_is_free(const struct belay_comm *comm, const struct enqueue *
 }
 
 /* Nothing has been captured between the last launch and this one. */
-static bool follows_own(const struct device *device, const struct enqueue *enqueue)
+static bool follows_own(struct device *device, const struct enqueue *enqueue)
 {
-	return enqueue->captured && device->captured_tail &&
-	       device->last_capture == enqueue->capture &&
-	       device->captured_tail == gpu_capture_tail(enqueue->handle);
+	const struct device_captured *last =
+		enqueue->captured ? captured_in(device, enqueue->capture) : NULL;
+
+	return last && last->tail && last->tail == gpu_capture_tail(enqueue->handle);
+}
+
+/* Ids of captures are never 0. */
+static void note_captured(struct device *device, const struct enqueue *enqueue)
+{
+	struct device_captured *last = captured_in(device, enqueue->capture);
+
+	if (!last)
+		last = &device->captured[device->captures++ % DEVICE_CAPTURES];
+	*last = (struct device_captured){.id = enqueue->capture,
+					 .stream = enqueue->stream,
+					 .tail = gpu_capture_tail(enqueue->handle)};
 }
 
 static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,
@@ -126,9 +148,7 @@ void enqueue_end(struct belay_comm *comm, const struct enqueue *enqueue, bool la
 	struct device *device = comm->device;
 
 	if (launched && enqueue->captured) {
-		device->captured_stream = enqueue->stream;
-		device->last_capture = enqueue->capture;
-		device->captured_tail = gpu_capture_tail(enqueue->handle);
+		note_captured(device, enqueue);
 	} else if (launched) {
 		device->eager_stream = enqueue->stream;
 		atomic_store_explicit(&device->tickets, enqueue->ticket, memory_order_relaxed);

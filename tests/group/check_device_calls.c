@@ -425,6 +425,40 @@ static void capture_on_two_streams(struct rank_seat *seat)
 	tear_down(&bench);
 }
 
+/* A second capture in the midst of one does not make that forget what it has. */
+static void capture_within_a_capture(struct rank_seat *seat)
+{
+	struct CUstream_st *second = cpu_gpu_stream_create(), *third = cpu_gpu_stream_create();
+	struct cpu_gpu_graph *graph = NULL, *inner = NULL;
+	struct bench bench;
+
+	set_up(&bench, seat, "symm", COUNT);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(bench.stream, CPU_GPU_RELAXED), 0);
+	cpu_gpu_capture_fork(bench.stream, second);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, bench.stream, COUNT), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_begin(third, CPU_GPU_RELAXED), 0);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, third, COUNT), 0);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(third, &inner), 0);
+	RANK_EXPECT(seat, cpu_gpu_edges() == 0);
+	RANK_EXPECT_STATUS(seat, call_on(&bench, second, COUNT), 0);
+	RANK_EXPECT(seat, cpu_gpu_edges() == 1);
+	cpu_gpu_capture_join(second, bench.stream);
+	RANK_EXPECT_STATUS(seat, cpu_gpu_capture_end(bench.stream, &graph), 0);
+	replay(&bench, inner);
+	replay(&bench, graph);
+	cpu_gpu_graph_free(graph);
+	cpu_gpu_graph_free(inner);
+	cpu_gpu_stream_free(second);
+	cpu_gpu_stream_free(third);
+	tear_down(&bench);
+}
+
+START_TEST(a_capture_within_a_capture_makes_that_forget_nothing)
+{
+	run(capture_within_a_capture, NULL);
+}
+END_TEST
+
 START_TEST(calls_on_two_streams_of_a_capture_follow_one_another)
 {
 	run(capture_on_two_streams, NULL);
@@ -721,6 +755,7 @@ static Suite *suite(void)
 			    (int)(sizeof(modes) / sizeof(modes[0])));
 	tcase_add_test(c, a_call_follows_another_if_nothing_is_captured_between);
 	tcase_add_test(c, calls_on_two_streams_of_a_capture_follow_one_another);
+	tcase_add_test(c, a_capture_within_a_capture_makes_that_forget_nothing);
 	tcase_add_test(c, a_broken_capture_is_refused_and_forgotten);
 	tcase_add_test(c, marks_are_enqueued_and_waiting_commits);
 	tcase_add_test(c, captured_marks_number_each_replay);
