@@ -419,9 +419,7 @@ int device_run_open(struct bench_run *run, const char **ret_device)
 	uint32_t device = run->rank % job->devices;
 
 	run->device = calloc(1, sizeof(*run->device));
-	/* The option says which device, not the variable, which would win over the config. */
-	if (!run->device || unsetenv("BELAY_DEVICE") ||
-	    (job->nranks > job->devices && device_run_separate_hosts(run->rank)))
+	if (!run->device || (job->nranks > job->devices && device_run_separate_hosts(run->rank)))
 		return bench_run_failed(run, BELAY_E_NO_MEMORY, "out of memory");
 	if (bench_device_use((int)device, &run->device->stream))
 		return device_run_broken(run);

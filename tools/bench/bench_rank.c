@@ -427,6 +427,9 @@ static void leave(struct bench_run *run)
 
 static int open_device(struct bench_run *run, const char **ret_device)
 {
+	/* The job says which device, or none; the variable would win over the config. */
+	if (unsetenv("BELAY_DEVICE"))
+		return bench_run_failed(run, BELAY_E_NO_MEMORY, "out of memory");
 	return run->job->devices ? device_run_open(run, ret_device) : 0;
 }
 
