@@ -107,8 +107,22 @@ text()
 		[ "$(grep -cE '^ +[12] +20 ' "$tap_dir/out")" = 2 ]
 }
 tap_is "the text has a row for each pass" text
+# no_calls STATUS WORDS...: a line says that there is nothing to make, and none tells of a file of the replay's own.
+no_calls()
+{
+	no_calls_status=$1
+	shift
+	ends "$no_calls_status" "$analyze" replay --backend=host --speed=max "$@" || return 1
+	[ ! -s "$tap_dir/err" ] && ! grep -q belay-replay "$tap_dir/out" &&
+		[ "$(grep -c '^communicator .*: no call is as the options want it and can be made again$' "$tap_dir/out")" = 1 ] && return
+	show
+	return 1
+}
+tap_is "a choice that leaves no call is said in a line" no_calls 0 --pass=77 "$tap_dir/straggler"
+tap_is "a choice of a call that failed alone is said in a line" no_calls 1 --seq=30 "$tap_dir/mismatch"
+says "a choice that leaves no call damages nothing" 0 '.comms == [] and .damaged == [] and .replay[0].calls == 0' --pass=77 "$tap_dir/straggler"
 mkdir "$tap_dir/empty"
-tap_is "nothing to replay is said" json '.comms == [] and .damaged != []' "$analyze" --format=json replay "$tap_dir/empty"
+tap_is "nothing to replay is said" json '.comms == [] and (.damaged | length) == 1' "$analyze" --format=json replay "$tap_dir/empty"
 no_cuda()
 {
 	ends 77 "$analyze" replay --backend=cuda "$tap_dir/straggler" && grep -q 'backend cuda' "$tap_dir/err" && [ ! -s "$tap_dir/out" ]

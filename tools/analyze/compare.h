@@ -94,6 +94,8 @@ void compare_calls(const struct compare_pair *pair, struct compare_sameness *ret
 /* Print both; `every_pass` has a row for each pass that was kept, not those that differ most. */
 void compare_text(const struct output *output, const struct compare_side *a,
 		  const struct compare_side *b, const struct vector *pairs, int every_pass);
+/* What of a side could not be read. */
+void compare_damages_text(const struct output *output, const struct compare_side *side);
 /* `more`, a json_t * or NULL, is an object whose fields stand in the document too; its reference is
  * taken. Returns 0 or BELAY_E_NO_MEMORY. */
 int compare_json(const struct output *output, const struct compare_side *a,

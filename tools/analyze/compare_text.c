@@ -313,7 +313,7 @@ static void print_pair(const struct output *output, const struct compare_pair *p
 	print_passes(output, a, b, every_pass);
 }
 
-static void print_damages(const struct output *output, const struct compare_side *side)
+void compare_damages_text(const struct output *output, const struct compare_side *side)
 {
 	const struct input_damage *damages = side->damages.items;
 
@@ -335,6 +335,6 @@ void compare_text(const struct output *output, const struct compare_side *a,
 		print_pair(output, &items[i], every_pass);
 	if (pairs->count == 0)
 		fputs("no calls found\n", output->file);
-	print_damages(output, a);
-	print_damages(output, b);
+	compare_damages_text(output, a);
+	compare_damages_text(output, b);
 }

@@ -300,6 +300,17 @@ static int run_bench(const struct replay *replay, const struct replay_script *sc
 	return 0;
 }
 
+static int has_calls(const struct replay *replay)
+{
+	const struct replay_script *scripts = replay->scripts.scripts.items;
+
+	for (size_t i = 0; i < replay->scripts.scripts.count; i++) {
+		if (scripts[i].calls)
+			return 1;
+	}
+	return 0;
+}
+
 /* All scripts with calls, one after the other; the first that cannot be made ends it. */
 static int run_scripts(struct replay *replay, int *ret_exit)
 {
@@ -374,19 +385,30 @@ static void print_count(FILE *file, uint64_t n, const char *what)
 		fprintf(file, "  %s: %" PRIu64 "\n", what, n);
 }
 
+static void print_heading(const struct output *output, const struct replay_script *script)
+{
+	text_bold(output);
+	if (script->calls)
+		fprintf(output->file,
+			"replayed communicator %s: %" PRIu32 " ranks, %" PRIu64 " calls, %" PRIu64
+			" pass%s\n",
+			script->id, script->nranks, script->calls, script->passes,
+			script->passes == 1 ? "" : "es");
+	else
+		fprintf(output->file,
+			"communicator %s: no call is as the options want it and can be made "
+			"again\n",
+			script->id);
+	text_plain(output);
+}
+
 /* What is not as it was recorded. */
 static void print_script(const struct output *output, const struct replay_script *script)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	FILE *file = output->file;
 
-	text_bold(output);
-	fprintf(file,
-		"replayed communicator %s: %" PRIu32 " ranks, %" PRIu64 " calls, %" PRIu64
-		" pass%s\n",
-		script->id, script->nranks, script->calls, script->passes,
-		script->passes == 1 ? "" : "es");
-	text_plain(output);
+	print_heading(output, script);
 	print_count(file, script->left_out, "calls that no rank recorded, left out");
 	print_count(file, script->watched, "calls made on NCCL by the program, left out");
 	print_count(file, script->gaps_made, "records missing, their times made from the others'");
@@ -399,7 +421,7 @@ static void print_script(const struct output *output, const struct replay_script
 	if (script->refused)
 		fprintf(file, "  it ends before seq %" PRIu64 ": %s\n", script->refused_seq,
 			script->refused);
-	if (processors > 0 && script->nranks > processors)
+	if (script->calls && processors > 0 && script->nranks > processors)
 		fprintf(file,
 			"  %" PRIu32 " ranks on %ld processors: times are not those of a "
 			"machine with more\n",
@@ -444,7 +466,10 @@ static int print(const struct replay *replay, const struct output *output,
 	}
 	for (size_t i = 0; i < replay->made; i++)
 		print_script(output, &scripts[i]);
-	compare_text(output, &replay->recorded, &replay->replayed, pairs, 1);
+	if (has_calls(replay))
+		compare_text(output, &replay->recorded, &replay->replayed, pairs, 1);
+	else
+		compare_damages_text(output, &replay->recorded);
 	return 0;
 }
 
@@ -452,8 +477,11 @@ static int compare(struct replay *replay, struct progress *progress, struct outp
 		   struct findings *findings)
 {
 	struct vector pairs = {0};
-	int status = read_replay(replay, progress, output, findings);
+	int status = 0;
 
+	/* Without a call there is no log. */
+	if (has_calls(replay))
+		status = read_replay(replay, progress, output, findings);
 	if (status == 0)
 		status = pair_up(replay, &pairs);
 	if (status == 0)
