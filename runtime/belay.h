@@ -778,11 +778,12 @@ BELAY_API int belay_setting_count(void);
  * Tells one effective setting, after checking all of them as creation does.
  *
  * @param index   0 .. belay_setting_count() - 1
- * @param config  NULL, or what belay_comm_create() would be given
+ * @param config  NULL, or what belay_comm_create() would be given; its log hears the warnings, such
+ *   as that of an unknown BELAY_ variable
  * @param ret_setting  size set by the caller
  * @return 0; BELAY_E_ARGUMENT; BELAY_E_NO_MEMORY; BELAY_E_SETTING: a setting, this one or another,
  *   has a bad value; belay_last_error() names it, its value and what was expected
- * Any thread. Does not block, prints nothing.
+ * Any thread. Reads the file of BELAY_TUNE; else it does not block. Prints nothing.
  */
 BELAY_API BELAY_MUST_CHECK int belay_setting_get(int index, const struct belay_config *config,
 						 struct belay_setting *ret_setting);

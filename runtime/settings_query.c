@@ -5,15 +5,17 @@
 #include <string.h>
 
 #include "runtime/cause.h"
+#include "runtime/cuda/device.h"
 #include "runtime/fault_injection.h"
 #include "runtime/settings.h"
+#include "runtime/tuning.h"
 
 int belay_setting_count(void)
 {
 	return SETTINGS_COUNT;
 }
 
-/* A question is no occasion for messages; what is wrong is kept as the last error. */
+/* A question is no occasion for messages on stderr; what is wrong is kept as the last error. */
 static void say_nothing(void *user, enum belay_log_level level, const char *message)
 {
 	(void)user;
@@ -21,17 +23,30 @@ static void say_nothing(void *user, enum belay_log_level level, const char *mess
 	(void)message;
 }
 
-/* As creation does it: the settings, then the faults that one of them describes. */
+/* What creation makes of a setting's text later on. Whether the device is there it asks CUDA, which
+ * takes time and memory: that is left to it. */
+static int check_contents(const struct settings *settings, struct cause_chain *causes)
+{
+	struct faults faults;
+	struct tuning tuning = {0};
+	int status = faults_parse(settings->text[SETTING_fault], &faults, causes);
+
+	if (status == 0)
+		status = device_check_setting(settings, causes);
+	if (status == 0) /* the whole file is checked, whatever the number of ranks */
+		status = tuning_load(settings->text[SETTING_tune], 2, &tuning, causes);
+	return status;
+}
+
 static int load_all(const struct belay_config *config, struct settings *ret_settings,
 		    struct cause_chain *causes)
 {
 	struct settings settings;
-	struct faults faults;
 	int status = settings_load(config, &settings, causes);
 
 	if (status)
 		return status;
-	status = faults_parse(settings.text[SETTING_fault], &faults, causes);
+	status = check_contents(&settings, causes);
 	if (status)
 		settings_free(&settings);
 	else
@@ -55,7 +70,7 @@ static void describe(enum setting_index index, const struct settings *settings,
 int belay_setting_get(int index, const struct belay_config *config,
 		      struct belay_setting *ret_setting)
 {
-	const struct cause_config quiet = {.log = say_nothing, .rank = -1};
+	struct cause_config heard = {.log = say_nothing, .level = BELAY_LOG_WARN, .rank = -1};
 	struct cause_chain *causes;
 	struct settings settings;
 	int status;
@@ -63,7 +78,11 @@ int belay_setting_get(int index, const struct belay_config *config,
 	if (index < 0 || index >= SETTINGS_COUNT || !ret_setting ||
 	    ret_setting->size != sizeof(*ret_setting))
 		return BELAY_E_ARGUMENT;
-	causes = cause_chain_create(&quiet);
+	if (config && config->log) {
+		heard.log = config->log;
+		heard.log_user = config->log_user;
+	}
+	causes = cause_chain_create(&heard);
 	if (!causes)
 		return BELAY_E_NO_MEMORY;
 	status = load_all(config, &settings, causes);

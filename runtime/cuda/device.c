@@ -117,6 +117,18 @@ static int find_device(const struct settings *settings, uint64_t number, int *re
 	return 0;
 }
 
+int device_check_setting(const struct settings *settings, struct cause_chain *causes)
+{
+	const char *text = settings->text[SETTING_device];
+	uint64_t number;
+
+	if (strcmp(text, "host") == 0 || strcmp(text, "auto") == 0 ||
+	    number_parse(text, strlen(text), &number) == 0)
+		return 0;
+	return refuse(settings, causes, BELAY_E_SETTING,
+		      "expected host, auto or the number of a CUDA device");
+}
+
 int device_wanted(const struct settings *settings, int *ret_ordinal, struct cause_chain *causes)
 {
 	const char *text = settings->text[SETTING_device];
@@ -131,8 +143,7 @@ int device_wanted(const struct settings *settings, int *ret_ordinal, struct caus
 		return 0;
 	}
 	if (number_parse(text, strlen(text), &number))
-		return refuse(settings, causes, BELAY_E_SETTING,
-			      "expected host, auto or the number of a CUDA device");
+		return device_check_setting(settings, causes);
 	return find_device(settings, number, ret_ordinal, causes);
 }
 

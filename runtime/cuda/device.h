@@ -98,11 +98,11 @@ struct device {
 	/* Of eager launches so far; see device_enqueue.h. Relaxed: the watcher reads it too, which
 	 * takes a launch that it does not see yet for one that comes a moment later. */
 	_Atomic uint64_t tickets;
-	const void *eager_stream;    /* of the last eager launch, by identity */
+	const void *eager_stream; /* of the last eager launch, by identity */
 	/* The last launches that were captured, one of each capture, the oldest over-written. */
 	struct device_captured captured[DEVICE_CAPTURES];
 	unsigned captures;
-	uint64_t pass_ticket;	     /* of the last eager end mark; 0: none */
+	uint64_t pass_ticket; /* of the last eager end mark; 0: none */
 	struct device_watched watched;
 	/* NCCL's result of the first watched call that did not get onto its stream; 0: none.
 	 * Relaxed: the watcher looks again. */
@@ -135,6 +135,10 @@ struct device_answers {
  * BELAY_E_SETTING or BELAY_E_UNSUPPORTED with causes. "auto" neither loads nor initialises the
  * driver. */
 int device_wanted(const struct settings *settings, int *ret_ordinal, struct cause_chain *causes);
+
+/* Whether BELAY_DEVICE says one of these at all: 0, or BELAY_E_SETTING with the cause. Asks nobody
+ * whether the device is there. */
+int device_check_setting(const struct settings *settings, struct cause_chain *causes);
 
 /* Local part. Returns 0, or a status with causes. Needs the mapped control segment; the facts are
  * told there, and the next barrier of the meeting shows them to all. */

@@ -38,7 +38,7 @@ tap_is "a rank that leaves out one call of a pass is found at the last call that
 	and (.verdicts | length) == 4' rank=1,seq=300,kind=skip
 
 tap_is "BELAY_DEVICE does not say where the ranks of the host backend are" json '.backend == "host" and .rows[0].checked' \
-	env BELAY_DEVICE=63 "$bench" --backend host --sizes 1K --iters 3 --format json
+	env BELAY_DEVICE=gpu63 "$bench" --backend host --sizes 1K --iters 3 --format json
 
 # idle_faults: exactly the second of three faults is told as never carried out, and changes nothing.
 idle_faults()

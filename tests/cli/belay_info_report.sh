@@ -37,6 +37,23 @@ bad_setting()
 }
 tap_is "a bad setting is named" bad_setting
 
+# is_bad VARIABLE=VALUE PATTERN
+is_bad()
+{
+	ends 1 env "$1" "$info" && grep -q -- "$2" "$tap_dir/err"
+}
+tap_is "a tuning file that is not there is a bad setting" is_bad BELAY_TUNE=/nonexistent/tuning "BELAY_TUNE='/nonexistent/tuning'"
+echo 'ranks=many twoshot_from=1' >"$tap_dir/tune"
+tap_is "a tuning file with a wrong line is a bad setting" is_bad "BELAY_TUNE=$tap_dir/tune" "tune.*1"
+tap_is "a device that cannot be meant is a bad setting" is_bad BELAY_DEVICE=gpu "BELAY_DEVICE='gpu'"
+
+unknown_variable()
+{
+	ends 0 env BELAY_GIVEUP_MS=1 "$info" && [ "$(grep -c 'BELAY_GIVEUP_MS in the environment is no setting' "$tap_dir/err")" = 1 ] &&
+		ends 0 env BELAY_GIVEUP_MS=1 BELAY_LOG=off "$info" && [ ! -s "$tap_dir/err" ]
+}
+tap_is "an unknown variable is warned about, once" unknown_variable
+
 # is_refused OPTIONS PATTERN
 is_refused()
 {

@@ -689,6 +689,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *ret_options
 					      .blocks = {32},
 					      .threads = {256}};
 	opterr = 0;
+	/* Not checked with the other settings either: --backend says where. Cannot fail. */
+	(void)unsetenv("BELAY_DEVICE");
 	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		if (option < OPT_BACKEND)
 			return command_bad_option(option, argv);

@@ -86,12 +86,25 @@ static void look_at_library(struct info *info)
 	}
 }
 
+/* What a communicator would be warned of: once, at the first question. */
+static void warn(void *user, enum belay_log_level level, const char *message)
+{
+	(void)user;
+	if (level == BELAY_LOG_WARN)
+		command_error("%s", message);
+}
+
 /* The value of a setting. Returns 0, or 1: some setting is bad, and it was said. */
 static int find_setting(const char *name, struct belay_setting *ret_setting)
 {
+	struct belay_config config = BELAY_CONFIG_INIT;
+
+	config.log = warn;
 	for (int i = 0; i < belay_setting_count(); i++) {
 		struct belay_setting setting = {.size = sizeof(setting)};
-		int status = belay_setting_get(i, NULL, &setting);
+		int status = belay_setting_get(i, &config, &setting);
+
+		config.log = NULL;
 
 		if (status) {
 			command_error("%s: %s", belay_status_text(status), belay_last_error());
