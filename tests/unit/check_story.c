@@ -249,7 +249,8 @@ START_TEST(one_lost_write_is_one_sentence)
 	ck_assert_uint_eq(point->seq, 50);
 	ck_assert_uint_eq(point->count, 1);
 	says(point, "The data of rank 3 was sent and did not arrive at rank 1 in seq 50 (pass 3). "
-		    "belay finished the call over ring, within 700 us, with the right result.");
+		    "belay finished the call over ring, within 700 us after a wait of "
+		    "10.3 ms, with the right result.");
 }
 END_TEST
 

@@ -84,6 +84,7 @@ START_TEST(a_rescue_by_record_and_by_event_is_one_item)
 	ck_assert_uint_eq(told, 1);
 	ck_assert_uint_eq(last.ranks, 0x3);
 	ck_assert_uint_eq(last.amount_ns, 200);
+	ck_assert_uint_eq(last.wait_ns, 10000 - 1000 - 200);
 	ck_assert_int_eq(last.path, BELAY_PATH_RING);
 }
 END_TEST

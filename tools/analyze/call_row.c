@@ -12,13 +12,23 @@ static void note_status(struct row_facts *facts, const struct call_record *recor
 		facts->mismatched |= bit;
 }
 
+/* A rescue ends the call. */
+static uint64_t wait_before_rescue(const struct call_record *record)
+{
+	uint64_t rest_ns = record->staged_ns + record->rescue_ns;
+
+	return record->duration_ns > rest_ns ? record->duration_ns - rest_ns : 0;
+}
+
 static void note_rescue(struct row_facts *facts, const struct call_record *record, uint64_t bit)
 {
 	facts->stuck |= bit;
 	if (!facts->rescue_path)
 		facts->rescue_path = record->rescue_path;
-	if (record->rescue_ns > facts->rescue_ns)
+	if (record->rescue_ns > facts->rescue_ns) {
 		facts->rescue_ns = record->rescue_ns;
+		facts->rescue_wait_ns = wait_before_rescue(record);
+	}
 }
 
 static void note_record(struct row_facts *facts, const struct call_record *record, uint64_t bit)

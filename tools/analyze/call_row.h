@@ -29,15 +29,16 @@ struct row_facts {
 	uint64_t end_ns;	       /* latest end */
 	uint64_t latency_ns;	       /* longest duration: the slowest rank's */
 	uint64_t time_ns;	       /* mean duration */
-	uint64_t wait_ns;    /* mean time for which a rank's own input was ready and the last one's
-			      * not */
-	uint64_t late;	     /* mask: ranks that waited past the soft deadline */
-	uint64_t stuck;	     /* mask: ranks that finished by rescue */
-	uint64_t rescue_ns;  /* the longest rescue */
-	uint8_t rescue_path; /* enum belay_path; 0: none */
-	int16_t status;	     /* the first that is negative, by rank; else 0 */
-	uint64_t failed;     /* mask: ranks with a negative status */
-	uint64_t mismatched; /* mask: ranks with BELAY_E_MISMATCH */
+	uint64_t wait_ns;   /* mean time for which a rank's own input was ready and the last one's
+			     * not */
+	uint64_t late;	    /* mask: ranks that waited past the soft deadline */
+	uint64_t stuck;	    /* mask: ranks that finished by rescue */
+	uint64_t rescue_ns; /* the longest rescue */
+	uint64_t rescue_wait_ns;  /* how long its rank waited before; 0: not known */
+	uint8_t rescue_path;	  /* enum belay_path; 0: none */
+	int16_t status;		  /* the first that is negative, by rank; else 0 */
+	uint64_t failed;	  /* mask: ranks with a negative status */
+	uint64_t mismatched;	  /* mask: ranks with BELAY_E_MISMATCH */
 	uint64_t digest_outliers; /* mask: ranks whose output is not the majority's */
 	int last_rank;		  /* who arrived last, see row_examine(); -1: not known */
 	uint64_t last_arrival_ns; /* when that was; 0: not known */

@@ -80,9 +80,10 @@ static int add_detail(json_t *object, const struct timeline_item *item)
 	case TIMELINE_ERROR:
 		return json_object_set_new(object, "status",
 					   json_string(belay_status_name(item->detail)));
+	case TIMELINE_RESCUE:
+		return json_object_set_new(object, "wait_us", json_us_or_null(item->wait_ns));
 	case TIMELINE_LATE:
 	case TIMELINE_LOST_WRITE:
-	case TIMELINE_RESCUE:
 	case TIMELINE_MISMATCH:
 	case TIMELINE_DIGEST:
 		break;
@@ -93,13 +94,13 @@ static int add_detail(json_t *object, const struct timeline_item *item)
 static int tell_json(void *user, const struct timeline_item *item)
 {
 	struct output *output = user;
-	json_t *object = json_pack(
-		"{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "time_us",
-		json_time_us(output, item->time_ns), "what", timeline_kind_name(item->kind), "seq",
-		number_or_null(item->seq), "pass", number_or_null(item->pass), "rank",
-		json_rank_or_null(item->subject), "ranks", json_ranks(item->ranks), "us",
-		item->amount_ns ? json_us(item->amount_ns) : json_null(), "path",
-		json_path_or_null(item->path), "text", json_text(item->text));
+	json_t *object =
+		json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "time_us",
+			  json_time_us(output, item->time_ns), "what",
+			  timeline_kind_name(item->kind), "seq", number_or_null(item->seq), "pass",
+			  number_or_null(item->pass), "rank", json_rank_or_null(item->subject),
+			  "ranks", json_ranks(item->ranks), "us", json_us_or_null(item->amount_ns),
+			  "path", json_path_or_null(item->path), "text", json_text(item->text));
 
 	if (object && add_detail(object, item) != 0) {
 		json_decref(object);

@@ -88,6 +88,8 @@ static void print_what(FILE *file, const struct timeline_item *item)
 	case TIMELINE_RESCUE:
 		fprintf(file, "rank %s stuck, finished over %s in %s", ranks,
 			item->path ? belay_path_name(item->path) : "another path", time);
+		if (item->wait_ns)
+			fprintf(file, " after a wait of %s", words_time(item->wait_ns, time));
 		break;
 	case TIMELINE_BREAKER:
 		fprintf(file, "%s: %s", item->path ? belay_path_name(item->path) : "path",

@@ -119,6 +119,11 @@ json_t *json_us(uint64_t ns)
 	return json_real((double)ns / 1000.0);
 }
 
+json_t *json_us_or_null(uint64_t ns)
+{
+	return ns ? json_us(ns) : json_null();
+}
+
 json_t *json_rank_or_null(int rank)
 {
 	return rank < 0 ? json_null() : json_integer(rank);

@@ -23,6 +23,7 @@ int json_comm(struct output *output, json_t *comm);
 /* Values; NULL without memory, which json_pack() passes on. */
 json_t *json_ranks(uint64_t mask);
 json_t *json_us(uint64_t ns);
+json_t *json_us_or_null(uint64_t ns); /* of 0 ns null */
 json_t *json_rank_or_null(int rank);
 json_t *json_number(uint64_t value);
 json_t *json_clocks(const struct clocks *clocks); /* a list: the ranks whose clocks differ */

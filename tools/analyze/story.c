@@ -102,6 +102,8 @@ static void tell_rescues(struct story *story, const struct summary *summary)
 		point->others |= entries[i].stuck;
 		if (entries[i].ns > point->ns)
 			point->ns = entries[i].ns;
+		if (entries[i].wait_ns > point->other_ns)
+			point->other_ns = entries[i].wait_ns;
 		if (entries[i].via != point->path)
 			point->path = 0;
 	}

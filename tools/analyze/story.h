@@ -46,8 +46,8 @@ struct story_point {
 	uint64_t every;		      /* calls from one to the next, where it is always the same */
 	uint64_t from_seq, until_seq; /* of another path */
 	uint64_t ns;		      /* the largest, or the median: as the sentence says */
-	uint64_t other_ns;
-	int cause; /* enum belay_cause */
+	uint64_t other_ns;	      /* another: lost writes: the longest wait before a rescue */
+	int cause;		      /* enum belay_cause */
 	uint8_t path, other_path, last_path;
 	const char *text; /* of the recording itself; NULL: none */
 	int goes_on;	  /* to the end of the recording */

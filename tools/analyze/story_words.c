@@ -161,6 +161,10 @@ static void say_lost_writes(struct sentence *s, const struct story_point *point)
 	say(s, ". belay finished %s over %s, within ", point->count > 1 ? "each" : "the call",
 	    path_name(point->path));
 	say_time(s, point->ns);
+	if (point->other_ns) {
+		say(s, " after a wait of %s", point->count > 1 ? "up to " : "");
+		say_time(s, point->other_ns);
+	}
 	say(s, ", with the right result. Look at the links and GPUs between these ranks.");
 }
 

@@ -89,6 +89,7 @@ static int note_rescue_row(struct summary *summary, const struct call_row *row,
 	entry->pass = row->pass;
 	entry->stuck = facts->stuck;
 	entry->ns = facts->rescue_ns;
+	entry->wait_ns = facts->rescue_wait_ns;
 	if (facts->rescue_path)
 		entry->via = facts->rescue_path;
 	return 0;

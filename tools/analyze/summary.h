@@ -25,8 +25,9 @@ struct summary_rescue {
 	uint64_t stuck; /* mask: by the records */
 	uint64_t told;	/* mask: by the events; counts where no record tells */
 	uint64_t ns;
-	uint8_t via; /* enum belay_path; 0: unknown */
-	int rescued; /* 0: only begun */
+	uint64_t wait_ns; /* before it, by the records; 0: not known */
+	uint8_t via;	  /* enum belay_path; 0: unknown */
+	int rescued;	  /* 0: only begun */
 };
 
 struct summary_mismatch {

@@ -75,11 +75,12 @@ static json_t *rescues(const struct summary *summary)
 	for (size_t i = 0; list && i < summary->rescues.count; i++) {
 		const struct summary_rescue *one = &entries[i];
 
-		list = append(list,
-			      json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seq", json_number(one->seq),
-					"pass", json_number(one->pass), "stuck",
-					json_ranks(one->stuck), "via", json_path_or_null(one->via),
-					"us", json_us(one->ns), "lost", json_ranks(one->lost)));
+		list = append(list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "seq",
+					      json_number(one->seq), "pass", json_number(one->pass),
+					      "stuck", json_ranks(one->stuck), "via",
+					      json_path_or_null(one->via), "us", json_us(one->ns),
+					      "lost", json_ranks(one->lost), "wait_us",
+					      json_us_or_null(one->wait_ns)));
 	}
 	return list;
 }

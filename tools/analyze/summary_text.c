@@ -258,9 +258,12 @@ static void print_rescue(const struct output *output, const struct summary_rescu
 	if (one->lost)
 		fprintf(output->file, "the data of rank %s did not arrive; ",
 			words_ranks(one->lost, lost));
-	fprintf(output->file, "rank %s stuck, finished over %s in %s\n",
+	fprintf(output->file, "rank %s stuck, finished over %s in %s",
 		words_ranks(one->stuck, stuck),
 		one->via ? belay_path_name(one->via) : "another path", words_time(one->ns, time));
+	if (one->wait_ns)
+		fprintf(output->file, " after a wait of %s", words_time(one->wait_ns, time));
+	fputc('\n', output->file);
 }
 
 static void print_rescues(const struct output *output)

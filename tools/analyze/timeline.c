@@ -49,6 +49,7 @@ static void join(struct timeline_item *known, const struct timeline_item *item)
 	if (item->recorded > known->recorded ||
 	    (item->recorded == known->recorded && item->amount_ns > known->amount_ns)) {
 		known->amount_ns = item->amount_ns;
+		known->wait_ns = item->wait_ns;
 		known->recorded = item->recorded;
 	}
 	if (!known->path)
@@ -172,10 +173,12 @@ int timeline_note_row(struct timeline *timeline, const struct call_row *row,
 		item.path = facts->rescue_path;
 		item.ranks = facts->stuck;
 		item.amount_ns = facts->rescue_ns;
+		item.wait_ns = facts->rescue_wait_ns;
 		item.recorded = 1;
 		status = timeline_note(timeline, &item);
 	}
 	item.amount_ns = 0;
+	item.wait_ns = 0;
 	item.recorded = 0;
 	item.path = 0;
 	if (status == 0 && facts->mismatched) {

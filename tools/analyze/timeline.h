@@ -32,6 +32,7 @@ struct timeline_item {
 	uint64_t time_ns;   /* the earliest that any rank told */
 	uint64_t ranks;	    /* mask: who told of it; rescue: who was stuck; digest: who differs */
 	uint64_t amount_ns; /* the longest: how late, how long a rescue took; 0: none */
+	uint64_t wait_ns;   /* rescue: how long the ranks waited before; 0: not known */
 	int recorded; /* amount_ns is of call records, which go before events, as in the summary */
 	char text[EVENT_TEXT_BYTES];
 };
