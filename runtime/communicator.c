@@ -498,11 +498,24 @@ static const struct path *path_of(enum belay_path path, bool device)
  * is allowed. */
 static int refuse_paths(const struct belay_comm *comm, int status)
 {
+	bool device = comm->device != NULL;
+	char other[160] = "";
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < comm->settings.npaths; i++) {
+		enum belay_path path = (enum belay_path)comm->settings.paths[i];
+
+		if (!path_of(path, device)) /* at most four short names: they fit */
+			used += (size_t)snprintf(other + used, sizeof(other) - used,
+						 "; %s carries calls on %s memory only",
+						 belay_path_name(path), device ? "host" : "device");
+	}
 	cause_add(comm->causes, NULL, 0, (int)comm->rank, 0,
 		  "no path of BELAY_PATHS=%s works on all ranks for calls on %s memory "
-		  "(BELAY_DEVICE=%s)%s%s",
-		  comm->settings.text[SETTING_paths], comm->device ? "device" : "host",
-		  comm->settings.text[SETTING_device], comm->reasons[0] ? "; " : "", comm->reasons);
+		  "(BELAY_DEVICE=%s)%s%s%s",
+		  comm->settings.text[SETTING_paths], device ? "device" : "host",
+		  comm->settings.text[SETTING_device], other, comm->reasons[0] ? "; " : "",
+		  comm->reasons);
 	return status;
 }
 

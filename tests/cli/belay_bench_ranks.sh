@@ -40,6 +40,14 @@ tap_is "a rank that leaves out one call of a pass is found at the last call that
 tap_is "BELAY_DEVICE does not say where the ranks of the host backend are" json '.backend == "host" and .rows[0].checked' \
 	env BELAY_DEVICE=gpu63 "$bench" --backend host --sizes 1K --iters 3 --format json
 
+# Fails on all ranks alike: told once, in one line, with the reason.
+wrong_memory()
+{
+	ends 1 "$bench" --backend host --ranks 4 --paths nccl && [ "$(wc -l <"$tap_dir/err")" = 1 ] &&
+		grep -q '^belay-bench: rank 0 and 3 more: .*; nccl carries calls on device memory only; creation failed' "$tap_dir/err"
+}
+tap_is "why no allowed path works is told once for all ranks" wrong_memory
+
 # idle_faults: exactly the second of three faults is told as never carried out, and changes nothing.
 idle_faults()
 {

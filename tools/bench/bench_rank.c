@@ -31,16 +31,40 @@ uint64_t bench_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Puts a failure into the job, as one line that does not name its own rank: the command puts the
+ * ranks that failed alike before it. */
+static void keep_error(struct bench_run *run, const char *text)
+{
+	char *to = run->out->error, *end = to + sizeof(run->out->error) - 3;
+	char own[24];
+	size_t length = (size_t)snprintf(own, sizeof(own), " [rank %" PRIu32 "]", run->rank);
+
+	while (*text && to < end) {
+		if (strncmp(text, own, length) == 0) {
+			text += length;
+		} else if (*text == '\n') {
+			*to++ = ';';
+			*to++ = ' ';
+			text++;
+		} else {
+			*to++ = *text++;
+		}
+	}
+	*to = 0;
+}
+
 int bench_run_failed(struct bench_run *run, int status, const char *format, ...)
 {
+	char text[sizeof(run->out->error)];
 	va_list arguments;
 
 	if (run->out->status)
 		return status;
 	run->out->status = status;
 	va_start(arguments, format);
-	vsnprintf(run->out->error, sizeof(run->out->error), format, arguments);
+	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
+	keep_error(run, text);
 	return status;
 }
 
