@@ -19,13 +19,21 @@ static const char *get(const char *name)
 	return value && *value ? value : NULL;
 }
 
+/* Decimal digits only; -1: no such number, or none at all. */
+static long number_of(const char *value)
+{
+	if (!value || strlen(value) > 9 || strspn(value, "0123456789") != strlen(value))
+		return -1;
+	return strtol(value, NULL, 10);
+}
+
 /* A whole number in min..max, decimal digits only. Absent: `absent`, or an error when that is <
  * 0. */
 static int read_number(const char *name, long min, long max, long absent, long *ret_number,
 		       struct cause_chain *causes)
 {
 	const char *value = get(name);
-	long number = 0;
+	long number = number_of(value);
 
 	if (!value && absent >= 0) {
 		*ret_number = absent;
@@ -38,10 +46,6 @@ static int read_number(const char *name, long min, long max, long absent, long *
 			  name, min, max);
 		return BELAY_E_SETTING;
 	}
-	if (strlen(value) <= 9 && strspn(value, "0123456789") == strlen(value))
-		number = strtol(value, NULL, 10);
-	else
-		number = -1;
 	if (number < min || number > max) {
 		cause_add(causes, NULL, 0, -1, 0,
 			  "%s is '%.40s' in the environment: expected a number from %ld to %ld",
@@ -115,11 +119,10 @@ int environment_id_read(const char *job, struct environment_id *ret_id, struct c
 {
 	struct environment_id id;
 	char name[ENVIRONMENT_MEETING_BYTES - 32];
-	long rank, nranks, restart, port;
-	int status = read_number("WORLD_SIZE", 1, NUMBER_MAX, -1, &nranks, causes);
+	long rank, restart, port, nranks = number_of(get("WORLD_SIZE"));
+	/* Of a world that is too large for a host, that it is on several is told first. */
+	int status = nranks > 0 ? check_one_host(nranks, causes) : 0;
 
-	if (!status)
-		status = check_one_host(nranks, causes);
 	if (!status)
 		status = read_number("WORLD_SIZE", 1, BELAY_RANKS_MAX, -1, &nranks, causes);
 	if (!status)

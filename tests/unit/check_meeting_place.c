@@ -89,7 +89,7 @@ static const struct {
 	{ "a blank", { " 1", "4" }, "j", BELAY_E_SETTING, "RANK is ' 1'" },
 	{ "no number", { "1x", "4" }, "j", BELAY_E_SETTING, "RANK is '1x'" },
 	{ "a number too long", { "1", "18446744073709551620" }, "j", BELAY_E_SETTING, "WORLD_SIZE is '1844" },
-	{ "no ranks", { "0", "0" }, "j", BELAY_E_SETTING, "WORLD_SIZE is '0'" },
+	{ "no ranks", { "0", "0" }, "j", BELAY_E_SETTING, "WORLD_SIZE is '0' in the environment: expected a number from 1 to 64" },
 	{ "the most ranks", { "63", "64" }, "j", 0, "job j try 0" },
 	{ "one more", { "63", "65" }, "j", BELAY_E_SETTING, "WORLD_SIZE is '65' in the environment: expected a number from 1 to 64" },
 	{ "fewer ranks here than in all", { "3", "8", "3", "4" }, "j", BELAY_E_UNSUPPORTED,
