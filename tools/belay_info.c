@@ -21,8 +21,8 @@ static const char help[] =
 	"  --process=PID         show the communicators of a process, even if it hangs or is "
 	"stopped\n"
 	"  --format=FORMAT       text or json; with --process also prometheus (text)\n"
-	"  --help                print this and exit\n"
-	"  --version             print the version and exit\n"
+	"  -h, --help            print this and exit\n"
+	"  -V, --version         print the version and exit\n"
 	"\n"
 	"Exit status: 0 done; 1 a setting is bad, a probed path fails, or the process has no\n"
 	"communicator to show; 2 usage; 4 output not written.\n";
@@ -104,6 +104,11 @@ static int check_pairs(const struct info_options *options)
 	return 0;
 }
 
+static int long_form(int option)
+{
+	return option == 'h' ? OPT_HELP : option == 'V' ? OPT_VERSION : option;
+}
+
 static int parse(int argc, char **argv, struct info_options *ret_options)
 {
 	int option;
@@ -111,7 +116,9 @@ static int parse(int argc, char **argv, struct info_options *ret_options)
 
 	*ret_options = (struct info_options){0};
 	opterr = 0;
-	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+	while (status == 0 &&
+	       (option = getopt_long(argc, argv, ":hV", options_known, NULL)) != -1) {
+		option = long_form(option);
 		if (option < OPT_PROBE)
 			return command_bad_option(option, argv);
 		status = read_option(option, optarg, ret_options);

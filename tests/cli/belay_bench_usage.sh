@@ -35,7 +35,7 @@ is_refused --eager-host-time "--eager-host-time needs --backend=cuda"
 is_refused "--backend=cuda --eager-host-time --graph" "--eager-host-time and --graph exclude each other"
 is_refused "--backend=cuda --graph --workload=verify-pass --calls-per-graph=5" "--calls-per-graph and --workload exclude each other"
 is_refused --pin=maybe "--pin 'maybe': expected auto, yes or no"
-is_refused --paths=tcp "--paths 'tcp': BELAY_PATHS='tcp'"
+is_refused --paths=tcp "--paths 'tcp': expected a list of symm"
 is_refused --algorithm=twoshot-pull "--algorithm 'twoshot-pull' needs --backend=cuda"
 is_refused --blocks=8,0 "--blocks '0': expected a number from 1 to 256"
 is_refused --threads=48 "--threads '48': expected a multiple of 32"
@@ -73,6 +73,16 @@ setting_is_refused()
 setting_is_refused BELAY_LATE_MS=soon "BELAY_LATE_MS='soon' (from the environment): expected milliseconds"
 setting_is_refused BELAY_PATHS=tcp "BELAY_PATHS='tcp' (from the environment): expected a list"
 setting_is_refused BELAY_FAULT=boom "BELAY_FAULT: 'boom': expected rank="
+
+# short_forms COMMAND: -h and -V say what --help and --version say.
+short_forms()
+{
+	[ "$("$top_builddir/$1" -h)" = "$("$top_builddir/$1" --help)" ] && [ -n "$("$top_builddir/$1" -h)" ] &&
+		[ "$("$top_builddir/$1" -V)" = "$("$top_builddir/$1" --version)" ]
+}
+for command in belay-bench belay-info; do
+	tap_is "-h and -V of $command are --help and --version" short_forms $command
+done
 
 too_large()
 {

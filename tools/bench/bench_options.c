@@ -69,8 +69,8 @@ const char bench_help[] =
 	"  --tune=FILE           measure the algorithms and write a tuning file (BELAY_TUNE)\n"
 	"\n"
 	"  --format=text|json    how results are printed (text)\n"
-	"  --help                print this and exit\n"
-	"  --version             print the version and exit\n"
+	"  -h, --help            print this and exit\n"
+	"  -V, --version         print the version and exit\n"
 	"\n"
 	"Exit status: 0 all right; 1 a wrong result, a verdict, or ranks that could not run; 2 "
 	"usage;\n"
@@ -219,6 +219,18 @@ static int read_sizes(const char *list, struct bench_options *options)
 	return status;
 }
 
+/* What the library says of a variable that an option has set, without where it has that from. NULL:
+ * it is about another variable. */
+static const char *said_of(const char *variable)
+{
+	static const char from[] = "(from the environment): ";
+	const char *text = belay_last_error(), *at = strstr(text, from);
+
+	if (strncmp(text, variable, strlen(variable)) != 0)
+		return NULL;
+	return at ? at + strlen(from) : text;
+}
+
 /* A setting of the library: into the environment, over what stands there, and checked as creation
  * will. */
 static int read_setting(int option, const char *value, const char *variable)
@@ -230,10 +242,10 @@ static int read_setting(int option, const char *value, const char *variable)
 		return command_complain("--%s: out of memory",
 					options_known[option - OPT_BACKEND].name);
 	status = belay_setting_get(0, NULL, &setting);
-	if (status == BELAY_E_SETTING)
+	if (status == BELAY_E_SETTING && said_of(variable))
 		return command_complain("--%s '%s': %s", options_known[option - OPT_BACKEND].name,
-					value, belay_last_error());
-	return 0;
+					value, said_of(variable));
+	return 0; /* another setting that is bad is told in the end */
 }
 
 static int read_dtype(const char *value, struct bench_options *options)
@@ -673,6 +685,11 @@ static int finish(struct reading *reading)
 	return status;
 }
 
+static int long_form(int option)
+{
+	return option == 'h' ? OPT_HELP : option == 'V' ? OPT_VERSION : option;
+}
+
 int bench_options_parse(int argc, char **argv, struct bench_options *ret_options)
 {
 	struct reading reading = {.options = ret_options};
@@ -691,7 +708,9 @@ int bench_options_parse(int argc, char **argv, struct bench_options *ret_options
 	opterr = 0;
 	/* Not checked with the other settings either: --backend says where. Cannot fail. */
 	(void)unsetenv("BELAY_DEVICE");
-	while (status == 0 && (option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+	while (status == 0 &&
+	       (option = getopt_long(argc, argv, ":hV", options_known, NULL)) != -1) {
+		option = long_form(option);
 		if (option < OPT_BACKEND)
 			return command_bad_option(option, argv);
 		reading.given |= 1u << (option - OPT_BACKEND);
