@@ -503,6 +503,41 @@ START_TEST(a_straggler_that_recovered_is_told_until_when)
 }
 END_TEST
 
+/* By 6 us of 16: that is news where nothing else happened, and none beside a rank that is late by
+ * milliseconds. */
+START_TEST(a_straggler_by_microseconds_is_not_told_beside_a_fault)
+{
+	for (uint64_t seq = 1; seq <= 400; seq++)
+		add_behind(seq, 1);
+	if (_i)
+		add_event(0, (struct event_record){.kind = EVENT_VERDICT,
+						   .seq = 401,
+						   .peer = 2,
+						   .cause = BELAY_CAUSE_PEER_LOST});
+	tell(0);
+	(void)only(_i ? STORY_VERDICT : STORY_STRAGGLER);
+}
+END_TEST
+
+START_TEST(a_straggler_that_costs_more_is_told_beside_a_fault)
+{
+	for (uint64_t seq = 1; seq <= 400; seq++) {
+		begin_row(seq, 20);
+		for (uint32_t rank = 0; rank < MADE_RANKS; rank++)
+			row.ranks[rank].record.duration_ns += 30000;
+		row.ranks[1].record.staged_ns += 30000;
+		add_row();
+	}
+	add_event(0, (struct event_record){.kind = EVENT_VERDICT,
+					   .seq = 401,
+					   .peer = 2,
+					   .cause = BELAY_CAUSE_PEER_LOST});
+	tell(0);
+	ck_assert_uint_eq(story.count, 2);
+	ck_assert_int_eq(story.points[1].what, STORY_STRAGGLER);
+}
+END_TEST
+
 /* Last in every other call, and in its share of the rest: often, but not always. */
 START_TEST(a_rank_that_is_last_often_but_not_always_is_not_told)
 {
@@ -714,6 +749,8 @@ static Suite *suite(void)
 	tcase_add_test(c, a_rank_that_is_stuck_for_good_is_told_by_the_verdict_alone);
 	tcase_add_test(c, a_straggler_is_told_since_when);
 	tcase_add_test(c, a_straggler_that_recovered_is_told_until_when);
+	tcase_add_loop_test(c, a_straggler_by_microseconds_is_not_told_beside_a_fault, 0, 2);
+	tcase_add_test(c, a_straggler_that_costs_more_is_told_beside_a_fault);
 	tcase_add_test(c, a_rank_that_is_last_often_but_not_always_is_not_told);
 	tcase_add_test(c, a_first_pass_that_is_slow_is_no_news);
 	tcase_add_test(c, stragglers_in_turn_are_told_together);

@@ -9,6 +9,8 @@
 /* A straggler is told when its lateness, in the median, is at least this part of a call's latency
  * in the median: less is told by the numbers, and costs little. */
 #define COSTLY_SHARE 0.3
+/* Beside a fault, which costs milliseconds or the job, it must be this late as well. */
+#define COSTLY_BESIDE_FAULT_NS 25000u
 /* Passes must be so many for ranks that are last in turn. */
 #define IN_TURN_PASSES_MIN 8u
 
@@ -258,8 +260,19 @@ static void tell_late(struct story *story, const struct summary *summary)
 
 /* Who was last --------------------------------------------------------------------------------- */
 
-static int is_costly(const struct summary *summary, uint64_t lateness_ns)
+static int tells_fault(const struct story *story)
 {
+	for (size_t i = 0; i < story->count; i++) {
+		if (story_is_fault(story->points[i].what))
+			return 1;
+	}
+	return 0;
+}
+
+static int is_costly(const struct story *story, const struct summary *summary, uint64_t lateness_ns)
+{
+	if (lateness_ns < COSTLY_BESIDE_FAULT_NS && tells_fault(story))
+		return 0;
 	return (double)lateness_ns >=
 	       COSTLY_SHARE * (double)histogram_quantile(summary->latency, 0.50);
 }
@@ -278,7 +291,7 @@ static int tell_straggler(struct story *story, const struct summary *summary)
 	summary_straggler_run(summary, (uint32_t)rank, &run);
 	lateness_ns = histogram_quantile(stragglers->ranks[rank].lateness, 0.50);
 	if (run.calls < RUN_CALLS_MIN || 4 * run.last_calls < 3 * run.calls ||
-	    !is_costly(summary, lateness_ns))
+	    !is_costly(story, summary, lateness_ns))
 		return 0;
 	point = add(story, STORY_STRAGGLER);
 	point->rank = rank;
@@ -326,7 +339,7 @@ static void tell_in_turn(struct story *story, const struct summary *summary)
 	    2 * most > times->ruled)
 		return;
 	lateness_ns = usual_lateness(&summary->stragglers, ranks);
-	if (!is_costly(summary, lateness_ns))
+	if (!is_costly(story, summary, lateness_ns))
 		return;
 	point = add(story, STORY_STRAGGLERS_IN_TURN);
 	point->ranks = ranks;
