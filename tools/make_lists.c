@@ -55,7 +55,8 @@ static const char *const fault_lines[] = {
 	"S  a call: A, A:B, A:B:STEP, or * (the default) for every call",
 	"K  drop, delay:MS, kill, stop:MS, corrupt, flag, skip, extra, swap, count, dtype, op, "
 	"map-fail,",
-	"   selftest, nccl-error, nccl-hang, cuda-sticky, starve:MS or slow-push; MS in milliseconds, "
+	"   selftest, nccl-error, nccl-hang, cuda-sticky, starve:MS or slow-push; MS in "
+	"milliseconds, "
 	"0.5 too",
 	"A  just before which step: handshake, stage, push, wait, reduce, rescue, verdict or "
 	"destroy;",
@@ -79,6 +80,11 @@ static const char *const tune_lines[] = {
 	"config, the config over the default. All values are text. A bad value ends creation "     \
 	"with BELAY_E_SETTING and a "                                                              \
 	"message that names it. An unknown BELAY_ variable is warned about."
+
+/* What makes no communicator is no setting of one, and in no table. */
+#define SWITCH_TEXT                                                                                \
+	"belongs to libbelay-nccl, which reads it before there is a communicator: 1 hands every "  \
+	"call straight to NCCL. It has no config field."
 
 static void print_block(const char *const *lines, size_t count)
 {
@@ -107,6 +113,7 @@ static void print_settings(void)
 		       *fallback ? "`" : "", setting_expected(index, expected, sizeof(expected)),
 		       settings[i].agree ? "yes" : "no", setting_help(index));
 	}
+	printf("\n`BELAY_DISABLE` " SWITCH_TEXT "\n");
 	printf("\n## BELAY_FAULT\n\nUp to 16 faults, separated by `;`, each\n");
 	print_block(fault_lines, LINES(fault_lines));
 	printf("\n## BELAY_TUNE\n\nA file of such lines; the built-in value stands where it has "
@@ -165,7 +172,9 @@ static void print_settings_man(void)
 		print_roff(*fallback ? fallback : "empty");
 		printf(".\n%s", settings[i].agree ? "The same on all ranks.\n" : "");
 	}
-	printf(".SH FAULT INJECTION\n.B BELAY_FAULT\nholds up to 16 faults, separated by "
+	printf(".PP\n.B BELAY_DISABLE\n");
+	print_roff(SWITCH_TEXT);
+	printf("\n.SH FAULT INJECTION\n.B BELAY_FAULT\nholds up to 16 faults, separated by "
 	       "semicolons, each\n");
 	print_roff_block(fault_lines, LINES(fault_lines));
 	printf(".SH TUNING FILE\nThe file of\n.B BELAY_TUNE\nis made of such lines:\n");
