@@ -14,7 +14,7 @@ listed()
 	(cd "$tap_dir/root/$prefix" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort) >"$tap_dir/found"
 	# Only where there is NCCL.
 	without=none
-	[ -e "$top_builddir/.libs/libbelay-nccl.so" ] || without='belay[-_]nccl\.[hls]\|python'
+	[ -e "$top_builddir/.libs/libbelay-nccl.so" ] || without='belay[-_]nccl\.[hls7]\|python'
 	grep -v "$without" "$top_srcdir/tests/build/installed.txt" | diff -u - "$tap_dir/found"
 }
 
