@@ -58,6 +58,7 @@ struct device_captured {
 	uint64_t id;	    /* of the capture; 0: none */
 	const void *stream; /* by identity */
 	const void *tail;   /* what it left there, by gpu_capture_tail() */
+	uint64_t when;	    /* counts such launches */
 };
 
 /* As many captures may be open at once for calls of one communicator in them to follow one another.
@@ -101,7 +102,7 @@ struct device {
 	const void *eager_stream; /* of the last eager launch, by identity */
 	/* The last launches that were captured, one of each capture, the oldest over-written. */
 	struct device_captured captured[DEVICE_CAPTURES];
-	unsigned captures;
+	uint64_t captures; /* launches that were */
 	uint64_t pass_ticket; /* of the last eager end mark; 0: none */
 	struct device_watched watched;
 	/* NCCL's result of the first watched call that did not get onto its stream; 0: none.

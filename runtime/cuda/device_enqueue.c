@@ -64,10 +64,15 @@ static void note_captured(struct device *device, const struct enqueue *enqueue)
 	struct device_captured *last = captured_in(device, enqueue->capture);
 
 	if (!last)
-		last = &device->captured[device->captures++ % DEVICE_CAPTURES];
+		last = &device->captured[0];
+	if (last->id != enqueue->capture)
+		for (unsigned i = 1; i < DEVICE_CAPTURES; i++)
+			if (device->captured[i].when < last->when)
+				last = &device->captured[i];
 	*last = (struct device_captured){.id = enqueue->capture,
 					 .stream = enqueue->stream,
-					 .tail = gpu_capture_tail(enqueue->handle)};
+					 .tail = gpu_capture_tail(enqueue->handle),
+					 .when = ++device->captures};
 }
 
 static int look_at_stream(struct belay_comm *comm, struct CUstream_st *stream,

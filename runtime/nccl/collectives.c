@@ -26,6 +26,7 @@ static ncclResult_t carry_out(const struct group_call *call)
 	ncclResult_t result = call->refused;
 
 	if (result != ncclSuccess) {
+		group_refuse(result);
 		twin_put(call->twin);
 		return result;
 	}
@@ -66,6 +67,7 @@ static bool takes(struct group_call *call, ncclComm_t comm, const void *caller)
 	if (atomic_load_explicit(&twin->state, memory_order_acquire) == TWIN_READY) {
 		if (translates(call))
 			return true;
+		twin_goes_to_nccl(twin);
 		call->refused = twin_refuses(twin);
 	}
 	if (call->refused != ncclSuccess)

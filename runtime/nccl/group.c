@@ -18,6 +18,7 @@ struct made {
 
 static _Thread_local struct {
 	unsigned depth;
+	ncclResult_t refused; /* the first; ncclSuccess: none */
 	struct made *made;
 	struct group_call *calls;
 	size_t nmade, ncalls;
@@ -64,6 +65,12 @@ bool group_add_call(const struct group_call *call)
 	group.calls[group.ncalls].place = group.asked++;
 	group.ncalls++;
 	return true;
+}
+
+void group_refuse(ncclResult_t result)
+{
+	if (group.depth && group.refused == ncclSuccess)
+		group.refused = result;
 }
 
 void group_drop_calls(ncclComm_t comm)
@@ -215,6 +222,8 @@ ncclResult_t group_end(ncclResult_t result)
 		calls = enqueue_all();
 		result = calls == ncclSuccess ? result : calls;
 	}
+	if (result == ncclSuccess || result == ncclInProgress)
+		result = group.refused == ncclSuccess ? result : group.refused;
 	forget();
 	return result;
 }

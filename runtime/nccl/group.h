@@ -29,7 +29,7 @@ struct group_call {
 	int root;
 	ncclResult_t refused; /* not ncclSuccess: what it returns, in place of being made */
 	bool begun;	      /* group.c's */
-	size_t place; /* in its group */
+	size_t place;	      /* in its group */
 };
 
 void group_start(void);
@@ -42,6 +42,10 @@ bool group_add_comms(const ncclComm_t *comms, int ncomms);
 /* Takes over the call and its hold of the twin. False: out of memory, and nothing was taken over.
  */
 bool group_add_call(const struct group_call *call);
+
+/* A call of the calling thread's group, if there is one, has been refused: ncclGroupEnd() says so,
+ * and makes what else is in it, which peers may wait for. */
+void group_refuse(ncclResult_t result);
 
 /* The communicator is about to be destroyed: its calls in the calling thread's group never begin,
  * and hold it no longer. */

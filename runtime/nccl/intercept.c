@@ -79,6 +79,7 @@ static ncclResult_t made(const ncclComm_t *comms, int ncomms, ncclResult_t resul
 {
 	if (result != ncclSuccess && result != ncclInProgress)
 		return result;
+	release_look_at_environment();
 	if (result == ncclInProgress)
 		release_forbid(); /* it does not block, by its config or by NCCL_COMM_BLOCKING */
 	if (group_is_open()) {
@@ -168,6 +169,8 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int e
 	result = made(newcomm, 1,
 		      REAL(CommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
 			   shrinkFlags));
+	if (shrinkFlags & NCCL_SHRINK_ABORT)
+		twin_abandon_release(twin);
 	twin_unkeep(twin, group_is_open() || shrinkFlags & NCCL_SHRINK_ABORT);
 	return result;
 }
@@ -187,8 +190,13 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 static ncclResult_t abort_both(ncclComm_t comm, struct twin *twin)
 {
 	struct release *release = twin_take_release(twin);
-	ncclResult_t result = release ? release_end(release) : REAL(CommAbort, comm);
+	ncclResult_t result = ncclSuccess;
 
+	/* In a group NCCL frees when all communicators of the group have been told. */
+	if (release && group_is_open())
+		release_leave(release);
+	else
+		result = release ? release_end(release) : REAL(CommAbort, comm);
 	twin_destroy(twin);
 	return result;
 }
@@ -249,8 +257,10 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncEr
 
 	if (!twin)
 		return REAL(CommGetAsyncError, comm, asyncError);
-	/* After a verdict NCCL may say what has come of that. */
-	verdict = twin_verdict(twin);
+	/* After a verdict NCCL may say what has come of that; one that does not block may be busy
+	 * yet.
+	 */
+	verdict = release_is_forbidden() ? ncclSuccess : twin_verdict(twin);
 	result = verdict == ncclSuccess ? REAL(CommGetAsyncError, comm, asyncError) : ncclSuccess;
 	if (verdict != ncclSuccess)
 		*asyncError = verdict;
@@ -286,10 +296,20 @@ EXPORT const char *ncclGetErrorString(ncclResult_t result)
 /* ---- sends and receives, which are not watched -------------------------------------------------
  */
 
+/* ncclSuccess, or what the call returns. */
+static ncclResult_t refused(ncclComm_t comm)
+{
+	ncclResult_t verdict = twin_comm_refuses(comm);
+
+	if (verdict != ncclSuccess)
+		group_refuse(verdict);
+	return verdict;
+}
+
 EXPORT ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
 			     ncclComm_t comm, cudaStream_t stream)
 {
-	ncclResult_t verdict = stands_between() ? twin_comm_refuses(comm) : ncclSuccess;
+	ncclResult_t verdict = stands_between() ? refused(comm) : ncclSuccess;
 
 	return verdict == ncclSuccess ? REAL(Send, sendbuff, count, datatype, peer, comm, stream)
 				      : verdict;
@@ -298,7 +318,7 @@ EXPORT ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t 
 EXPORT ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
 			     ncclComm_t comm, cudaStream_t stream)
 {
-	ncclResult_t verdict = stands_between() ? twin_comm_refuses(comm) : ncclSuccess;
+	ncclResult_t verdict = stands_between() ? refused(comm) : ncclSuccess;
 
 	return verdict == ncclSuccess ? REAL(Recv, recvbuff, count, datatype, peer, comm, stream)
 				      : verdict;

@@ -30,12 +30,14 @@ struct release {
 	CUcontext context; /* NULL: there is no driver */
 	pid_t pid;	   /* a forked child has no such thread */
 	pthread_t thread;
-	bool cancelled;	     /* before `go` */
-	sem_t go, told, end; /* each posted once; whoever waits for `told` posts it again */
-	ncclResult_t result; /* for the one that joins the thread */
+	_Atomic unsigned holds; /* the last one frees it */
+	bool cancelled;		/* before `go` */
+	bool left;		/* before `end`: the thread has the hold that is not joined for */
+	sem_t go, told, end;	/* each posted once; whoever waits for `told` posts it again */
+	ncclResult_t result;	/* for the one that joins the thread */
 };
 
-/* Relaxed: set once, before a communicator that it is about is there. */
+/* Relaxed: set before a communicator that it is about is there. */
 static _Atomic bool forbidden;
 
 void release_forbid(void)
@@ -50,13 +52,27 @@ static bool is_set(const char *variable)
 	return value && strtol(value, NULL, 0) != 0;
 }
 
-/* NCCL may have set the variables itself, from its file. */
+void release_look_at_environment(void)
+{
+	if (is_set("NCCL_COMM_SPLIT_SHARE_RESOURCES") || is_set("NCCL_COMM_SHRINK_SHARE_RESOURCES"))
+		release_forbid();
+}
+
 bool release_is_forbidden(void)
 {
 	return real_nccl()->version < VERSION_MIN ||
-	       atomic_load_explicit(&forbidden, memory_order_relaxed) ||
-	       is_set("NCCL_COMM_SPLIT_SHARE_RESOURCES") ||
-	       is_set("NCCL_COMM_SHRINK_SHARE_RESOURCES");
+	       atomic_load_explicit(&forbidden, memory_order_relaxed);
+}
+
+static void drop(struct release *release)
+{
+	/* Acquire and release: all others have done with it. */
+	if (atomic_fetch_sub_explicit(&release->holds, 1, memory_order_acq_rel) != 1)
+		return;
+	(void)sem_destroy(&release->go);
+	(void)sem_destroy(&release->told);
+	(void)sem_destroy(&release->end);
+	free(release);
 }
 
 /* ---- the context ----------------------------------------------------------------------------- */
@@ -110,21 +126,18 @@ static void post(sem_t *semaphore)
 	(void)sem_post(semaphore); /* so few that it does not overflow */
 }
 
+/* Telling NCCL asks nothing of CUDA. */
 static void abort_in_group(struct release *release)
 {
+	bool grouped = REAL(GroupStart) == ncclSuccess;
 	ncclResult_t ended;
 
-	release->result = REAL(GroupStart);
-	if (release->result != ncclSuccess) {
-		post(&release->told);
-		wait_for(&release->end);
+	if (grouped)
 		release->result = REAL(CommAbort, release->comm);
-		return;
-	}
-	release->result = REAL(CommAbort, release->comm);
 	post(&release->told);
 	wait_for(&release->end);
-	ended = REAL(GroupEnd);
+	use_context(release->context);
+	ended = grouped ? REAL(GroupEnd) : REAL(CommAbort, release->comm);
 	if (release->result == ncclSuccess)
 		release->result = ended;
 }
@@ -136,8 +149,9 @@ static void *run(void *argument)
 	wait_for(&release->go);
 	if (release->cancelled)
 		return NULL;
-	use_context(release->context);
 	abort_in_group(release);
+	if (release->left)
+		drop(release);
 	return NULL;
 }
 
@@ -155,17 +169,25 @@ static int start(struct release *release)
 }
 
 /* Its result. */
-static ncclResult_t join_and_free(struct release *release)
+static ncclResult_t join_and_drop(struct release *release)
 {
 	ncclResult_t result;
 
 	(void)pthread_join(release->thread, NULL);
 	result = release->result;
-	(void)sem_destroy(&release->go);
-	(void)sem_destroy(&release->told);
-	(void)sem_destroy(&release->end);
-	free(release);
+	drop(release);
 	return result;
+}
+
+static void tell_forbidden(void)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	/* Relaxed: once is enough, and orders nothing. */
+	if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+		say(BELAY_LOG_INFO, "NCCL's kernels wait until the program aborts: NCCL before "
+				    "2.23, or a communicator of this process does not block or "
+				    "shares resources");
 }
 
 struct release *release_prepare(ncclComm_t comm)
@@ -173,13 +195,16 @@ struct release *release_prepare(ncclComm_t comm)
 	struct release *release;
 	int error;
 
-	if (release_is_forbidden())
+	if (release_is_forbidden()) {
+		tell_forbidden();
 		return NULL;
+	}
 	release = calloc(1, sizeof(*release));
 	error = release ? 0 : ENOMEM;
 	if (error == 0) {
 		release->comm = comm;
 		release->pid = getpid();
+		atomic_init(&release->holds, 1);
 		release->context = current_context();
 		/* 0 is no value that it refuses. */
 		(void)sem_init(&release->go, 0, 0);
@@ -206,15 +231,22 @@ void release_cancel(struct release *release)
 {
 	release->cancelled = true;
 	post(&release->go);
-	(void)join_and_free(release);
+	(void)join_and_drop(release);
 }
 
-void release_await(struct release *release)
+void release_hold(struct release *release)
 {
-	if (release->pid != getpid())
-		return;
-	wait_for(&release->told);
-	post(&release->told);
+	/* Relaxed: whoever gives it away has one. */
+	(void)atomic_fetch_add_explicit(&release->holds, 1, memory_order_relaxed);
+}
+
+void release_await_and_drop(struct release *release)
+{
+	if (release->pid == getpid()) {
+		wait_for(&release->told);
+		post(&release->told);
+	}
+	drop(release);
 }
 
 ncclResult_t release_end(struct release *release)
@@ -222,5 +254,20 @@ ncclResult_t release_end(struct release *release)
 	if (release->pid != getpid())
 		return ncclInvalidUsage; /* the parent's, who frees it */
 	post(&release->end);
-	return join_and_free(release);
+	return join_and_drop(release);
+}
+
+void release_leave(struct release *release)
+{
+	if (release->pid != getpid())
+		return;
+	(void)pthread_detach(release->thread);
+	release->left = true;
+	post(&release->end);
+}
+
+void release_abandon(struct release *release)
+{
+	if (release->pid == getpid())
+		(void)pthread_detach(release->thread);
 }

@@ -22,8 +22,11 @@
 
 struct release;
 
-/* Of no communicator from now on. Any thread. */
+/* Begins none from now on. Any thread. */
 void release_forbid(void);
+/* Likewise, if the environment has communicators share: NCCL may have set it itself, from its file,
+ * when it made the first. */
+void release_look_at_environment(void);
 bool release_is_forbidden(void);
 
 /* Makes the thread, which waits. Calls nothing of NCCL's; the current CUDA context is to be the
@@ -32,9 +35,15 @@ bool release_is_forbidden(void);
 struct release *release_prepare(ncclComm_t comm);
 void release_go(struct release *release);
 void release_cancel(struct release *release);
-/* Until NCCL has been told. */
-void release_await(struct release *release);
+/* Another hold of it, then until NCCL has been told. */
+void release_hold(struct release *release);
+void release_await_and_drop(struct release *release);
 /* The program destroys or aborts the communicator: does that, and returns NCCL's result. */
 ncclResult_t release_end(struct release *release);
+/* ... in a group, whose other communicators have yet to be told: does not wait for that. */
+void release_leave(struct release *release);
+/* NCCL has taken back that its kernels are to leave, and is to be told again by the program: the
+ * thread and its group are left as they are for good. */
+void release_abandon(struct release *release);
 
 #endif /* BELAY_RUNTIME_NCCL_RELEASE_H */

@@ -287,9 +287,13 @@ static void release_kernels(struct twin *twin)
 	if (!release)
 		return;
 	pthread_mutex_lock(&table.lock);
-	goes = !twin->ended && !twin->kept && !twin->release;
-	if (goes)
+	/* Relaxed: see has_verdict. */
+	goes = !twin->ended && !twin->kept &&
+	       !atomic_load_explicit(&twin->released, memory_order_relaxed);
+	if (goes) {
 		twin->release = release;
+		atomic_store_explicit(&twin->released, true, memory_order_relaxed);
+	}
 	pthread_mutex_unlock(&table.lock);
 	if (goes)
 		release_go(release);
@@ -302,9 +306,7 @@ static void meet_verdict(void *user)
 {
 	struct twin *twin = user;
 
-	pthread_mutex_lock(&table.lock);
-	twin->has_verdict = true;
-	pthread_mutex_unlock(&table.lock);
+	atomic_store_explicit(&twin->has_verdict, true, memory_order_relaxed);
 	/* See twin_goes_to_nccl(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
@@ -474,8 +476,11 @@ void twin_goes_to_nccl(struct twin *twin)
 
 ncclResult_t twin_refuses(const struct twin *twin)
 {
-	/* Relaxed: of the thread's own calls, or of whoever it has heard of them from. */
-	if (!atomic_load_explicit(&twin->on_nccl, memory_order_relaxed) || release_is_forbidden())
+	/* Relaxed: a call that comes at the same time may be before it. */
+	if (!atomic_load_explicit(&twin->has_verdict, memory_order_relaxed))
+		return ncclSuccess;
+	if (!atomic_load_explicit(&twin->released, memory_order_relaxed) &&
+	    (!atomic_load_explicit(&twin->on_nccl, memory_order_relaxed) || release_is_forbidden()))
 		return ncclSuccess;
 	return twin_verdict(twin);
 }
@@ -483,10 +488,13 @@ ncclResult_t twin_refuses(const struct twin *twin)
 ncclResult_t twin_comm_refuses(ncclComm_t comm)
 {
 	struct twin *twin = twin_get(comm);
-	ncclResult_t verdict = twin ? twin_refuses(twin) : ncclSuccess;
+	ncclResult_t verdict;
 
-	if (twin)
-		twin_put(twin);
+	if (!twin)
+		return ncclSuccess;
+	twin_goes_to_nccl(twin);
+	verdict = twin_refuses(twin);
+	twin_put(twin);
 	return verdict;
 }
 
@@ -500,10 +508,11 @@ struct twin *twin_keep(ncclComm_t comm)
 	pthread_mutex_lock(&table.lock);
 	twin->kept++;
 	begun = twin->release;
-	pthread_mutex_unlock(&table.lock);
-	/* It stays until the program ends the communicator. */
 	if (begun)
-		release_await(begun);
+		release_hold(begun);
+	pthread_mutex_unlock(&table.lock);
+	if (begun)
+		release_await_and_drop(begun);
 	return twin;
 }
 
@@ -515,11 +524,27 @@ void twin_unkeep(struct twin *twin, bool for_good)
 		return;
 	pthread_mutex_lock(&table.lock);
 	twin->kept -= !for_good;
-	due = !twin->kept && twin->has_verdict && !twin->release;
+	due = !twin->kept;
 	pthread_mutex_unlock(&table.lock);
-	if (due && atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
+	/* Relaxed: as in twin_refuses(). */
+	if (due && atomic_load_explicit(&twin->has_verdict, memory_order_relaxed) &&
+	    atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
 		release_kernels(twin);
 	twin_put(twin);
+}
+
+void twin_abandon_release(struct twin *twin)
+{
+	struct release *release;
+
+	if (!twin)
+		return;
+	pthread_mutex_lock(&table.lock);
+	release = twin->release;
+	twin->release = NULL;
+	pthread_mutex_unlock(&table.lock);
+	if (release)
+		release_abandon(release);
 }
 
 bool twin_is_released(ncclComm_t comm)
@@ -529,7 +554,8 @@ bool twin_is_released(ncclComm_t comm)
 
 	pthread_mutex_lock(&table.lock);
 	twin = *find_locked(comm);
-	released = twin && twin->release;
+	/* Relaxed: set under the lock. */
+	released = twin && atomic_load_explicit(&twin->released, memory_order_relaxed);
 	pthread_mutex_unlock(&table.lock);
 	return released;
 }
@@ -550,9 +576,12 @@ bool twin_is_lost(const struct twin *twin)
 {
 	uint64_t ms = setting_ms("BELAY_DESTROY_MS", DESTROY_MS);
 
-	if (!twin || state_of(twin) != TWIN_READY)
+	if (!twin || state_of(twin) != TWIN_READY ||
+	    !atomic_load_explicit(&twin->on_nccl, memory_order_relaxed))
 		return false;
-	while (ms-- && twin_is_busy(twin) && twin_refuses(twin) == ncclSuccess)
+	/* Relaxed: it is asked again. */
+	while (ms-- && twin_is_busy(twin) &&
+	       !atomic_load_explicit(&twin->has_verdict, memory_order_relaxed))
 		(void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	return twin_refuses(twin) != ncclSuccess;
 }

@@ -40,13 +40,14 @@ struct twin {
 	bool watches_all;     /* BELAY_WATCH; likewise */
 	uint64_t patience_ns; /* what goes before a call has ended by then; likewise */
 	_Atomic bool in_pass; /* a begin mark has been made; relaxed: marks are one thread's */
-	_Atomic bool on_nccl; /* a watched call has been begun, see twin_goes_to_nccl() */
+	_Atomic bool has_verdict; /* belay has told of it; relaxed: the call behind sees it */
+	_Atomic bool released;	  /* NCCL's kernels have been told to leave; likewise */
+	_Atomic bool on_nccl;	  /* a watched call has been begun, see twin_goes_to_nccl() */
 	/* twin.c's. */
 	unsigned holders; /* under its lock: the table and whoever has it from twin_get(); the last
 			     one to go destroys it */
 	bool ended;	  /* likewise: not in the table any more */
 	unsigned kept;	  /* likewise: see twin_keep() */
-	bool has_verdict; /* likewise */
 	struct release *release; /* likewise; owned by the twin until twin_take_release() */
 	struct twin *next;
 };
@@ -78,8 +79,8 @@ ncclResult_t twin_verdict(const struct twin *twin);
  * verdict, whose text is the last error then. */
 void twin_tell_error(const struct twin *twin, ncclResult_t error);
 
-/* Before a watched call is begun. From then on a verdict has NCCL's kernels on the communicator
- * leave (release.h), whatever the program does. Any thread. */
+/* Before a call is begun that is NCCL's. From then on a verdict has NCCL's kernels on the
+ * communicator leave (release.h), whatever the program does. Any thread. */
 void twin_goes_to_nccl(struct twin *twin);
 /* The verdict, of one whose kernels have been told to leave or will be: nothing is to be enqueued
  * on NCCL's communicator, where it would end at once without a result. Else ncclSuccess. */
@@ -93,21 +94,24 @@ void twin_abort(ncclComm_t comm);
  * `for_good`: none begins any more. */
 struct twin *twin_keep(ncclComm_t comm);
 void twin_unkeep(struct twin *twin, bool for_good);
+/* In between: NCCL has taken back that its kernels are to leave, if it was told. */
+void twin_abandon_release(struct twin *twin);
 /* Whether its kernels have been told to leave. */
 bool twin_is_released(ncclComm_t comm);
 /* Of one that has been taken out: what ends NCCL's communicator in place of NCCL's own function.
  * NULL: nothing has been released. */
 struct release *twin_take_release(struct twin *twin);
-/* Of one that has been taken out: waits for its calls, as destroying it would. True: a verdict has
- * come before their end, and NCCL's communicator is to be aborted. */
+/* Of one that has been taken out: waits for its calls, as destroying it would, if NCCL has had any.
+ * True: a verdict has come before their end, and NCCL's communicator is to be aborted. */
 bool twin_is_lost(const struct twin *twin);
 
 /* The program destroys or aborts `comm`. From the first on no call finds the twin (NULL: there was
  * none). The second, before an abort of NCCL's, waits until it is not being made any more, and a
  * moment for threads that ask NCCL about it; one that hangs in NCCL goes on when NCCL's
  * communicator has been aborted. The third waits for threads that are in a call, and destroys it:
- * it blocks up to BELAY_DESTROY_MS twice (three times with twin_is_lost()), or BELAY_START_MS if the twin is still being made. A
- * thread that has a call in a group which it does not end is left with the twin after the first. */
+ * it blocks up to BELAY_DESTROY_MS twice (three times with twin_is_lost()), or BELAY_START_MS if
+ * the twin is still being made. A thread that has a call in a group which it does not end is left
+ * with the twin after the first. */
 struct twin *twin_take_out(ncclComm_t comm);
 void twin_let_go(struct twin *twin);
 void twin_destroy(struct twin *twin);

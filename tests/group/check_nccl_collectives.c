@@ -586,6 +586,7 @@ END_TEST
 
 enum ending {
 	ABORT,
+	ABORT_IN_GROUP,
 	DESTROY,
 	FINALIZE_AND_DESTROY,
 	LEAVE,
@@ -641,6 +642,9 @@ static void expect_released(struct client *client, struct cpu_gpu_graph *graph)
 	RANK_EXPECT_STATUS(
 		seat, (int)ncclRecv(client->recv, 1, ncclFloat32, 0, client->comm, client->stream),
 		(int)ncclRemoteError);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
+	(void)ncclSend(client->send, 1, ncclFloat32, 0, client->comm, client->stream);
+	RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), (int)ncclRemoteError);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1)
 	RANK_EXPECT_STATUS(seat, (int)ncclCommSplit(client->comm, 0, 0, &other, NULL),
 			   (int)ncclRemoteError);
@@ -659,11 +663,18 @@ static void end_comm(struct client *client, enum ending ending)
 
 	if (ending == FINALIZE_AND_DESTROY)
 		RANK_EXPECT_STATUS(seat, (int)ncclCommFinalize(client->comm), 0);
+	if (ending == ABORT_IN_GROUP)
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
 	if (ending == DESTROY || ending == FINALIZE_AND_DESTROY)
 		RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client->comm), 0);
 	else
 		RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client->comm), 0);
+	if (ending == ABORT_IN_GROUP)
+		RANK_EXPECT_STATUS(seat, (int)ncclGroupEnd(), 0);
 	RANK_EXPECT(seat, twin_get(client->comm) == NULL);
+	/* In a group nobody waits for it. */
+	for (int i = 0; ending == ABORT_IN_GROUP && i < 5000 && freed_comms() == 0; i++)
+		usleep(1000);
 	RANK_EXPECT(seat, freed_comms() == 1);
 }
 
