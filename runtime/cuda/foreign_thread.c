@@ -7,13 +7,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "runtime/clock.h"
 #include "runtime/cuda/gpu.h"
+#include "runtime/quiet_thread.h"
 
 #define JOBS_MAX 4
 
@@ -78,13 +78,8 @@ static void *run(void *argument)
 
 static int start(struct foreign_thread *t, const char *name)
 {
-	sigset_t all, old;
-	int error;
+	int error = quiet_thread_start(&t->thread, run, t);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&t->thread, NULL, run, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (error == 0)
 		(void)pthread_setname_np(t->thread, name); /* only a name */
 	return error;

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "runtime/nccl/intercept.h"
 #include "runtime/nccl/say.h"
+#include "runtime/quiet_thread.h"
 
 /* ncclGetVersion()'s code for 2.23.4. */
 #define VERSION_MIN 22304
@@ -155,19 +155,6 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* With all signals blocked. 0, or an errno value. */
-static int start(struct release *release)
-{
-	sigset_t all, old;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&release->thread, NULL, run, release);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return error;
-}
-
 /* Its result. */
 static ncclResult_t join_and_drop(struct release *release)
 {
@@ -210,7 +197,7 @@ struct release *release_prepare(ncclComm_t comm)
 		(void)sem_init(&release->go, 0, 0);
 		(void)sem_init(&release->told, 0, 0);
 		(void)sem_init(&release->end, 0, 0);
-		error = start(release);
+		error = quiet_thread_start(&release->thread, run, release);
 	}
 	if (error == 0)
 		return release;

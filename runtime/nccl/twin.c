@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "runtime/nccl/last_error.h"
 #include "runtime/nccl/real_nccl.h"
 #include "runtime/nccl/say.h"
+#include "runtime/quiet_thread.h"
 
 /* Until whoever has a twin is waited for no longer, ms, where settings cannot be read. */
 #define DESTROY_MS 10000
@@ -353,19 +353,6 @@ static void *make_and_put(void *argument)
 	return NULL;
 }
 
-/* With all signals blocked. 0, or an errno value. */
-static int start(pthread_t *thread, struct twin *twin)
-{
-	sigset_t all, old;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(thread, NULL, make_and_put, twin);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return error;
-}
-
 /* One that cannot have a thread stays without a twin on this rank, and so on all: the others'
  * creation ends at BELAY_START_MS. */
 static void give_up(struct twin *twin, int error)
@@ -392,7 +379,7 @@ void twin_create(const ncclComm_t *comms, int ncomms)
 		} else if (ncomms == 1) {
 			(void)make_and_put(twin);
 		} else {
-			error = threads && started ? start(&threads[i], twin) : ENOMEM;
+			error = threads && started ? quiet_thread_start(&threads[i], make_and_put, twin) : ENOMEM;
 			if (error)
 				give_up(twin, error);
 			else
@@ -417,7 +404,7 @@ bool twin_poll(struct twin *twin)
 	held = twin_get(twin->nccl); /* the thread's */
 	if (!held)
 		return true; /* it is being destroyed */
-	error = start(&thread, held);
+	error = quiet_thread_start(&thread, make_and_put, held);
 	if (error)
 		give_up(held, error);
 	else

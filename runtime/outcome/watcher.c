@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,6 +20,7 @@
 #include "runtime/outcome/path_switch.h"
 #include "runtime/outcome/watcher_state.h"
 #include "runtime/path/path.h"
+#include "runtime/quiet_thread.h"
 #include "runtime/wait.h"
 
 /* A poll that returns this much later than asked means that the whole machine stood still (a
@@ -380,16 +380,10 @@ static void *run(void *argument)
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-/* The thread must not take signals that are the application's. */
 static int start_thread(struct watcher *w)
 {
-	sigset_t all, old;
-	int error;
+	int error = quiet_thread_start(&w->thread, run, w);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&w->thread, NULL, run, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (error) {
 		cause_add(w->comm->causes, "pthread_create", error, (int)w->comm->rank, 0,
 			  "cannot start the watcher");
