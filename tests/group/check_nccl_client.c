@@ -239,21 +239,10 @@ END_TEST
 
 static void create_without_blocking(struct rank_seat *seat)
 {
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclResult_t error = ncclInProgress;
 	struct client client;
-	ncclUniqueId id;
 
-	config.blocking = 0;
 	client_open(&client, seat);
-	id = client_share_id(&client);
-	RANK_EXPECT(seat, ncclCommInitRankConfig(&client.comm, NRANKS, id, seat->rank, &config) ==
-				  ncclInProgress);
-	for (int i = 0; i < 10000 && error == ncclInProgress; i++) {
-		usleep(1000);
-		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
-	}
-	RANK_EXPECT_STATUS(seat, (int)error, 0);
+	client.comm = client_join_by_config(&client, false);
 	client_whole_call(&client, client.comm, client.stream);
 	RANK_EXPECT(seat, client_belays_calls(client.comm, 1) == 1);
 	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);

@@ -218,21 +218,12 @@ END_TEST
 
 static void gather_in_groups(struct rank_seat *seat)
 {
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	const bool *blocking = seat->plan;
-	ncclResult_t error = ncclInProgress;
 	struct client client;
-	ncclUniqueId id;
 
 	setenv("BELAY_LOG_DIR", getenv("TEST_FOLDER"), 1);
 	client_open(&client, seat);
-	config.blocking = *blocking;
-	id = client_share_id(&client);
-	(void)ncclCommInitRankConfig(&client.comm, NRANKS, id, seat->rank, &config);
-	for (int i = 0; i < 10000 && error == ncclInProgress; i++) {
-		usleep(1000);
-		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
-	}
+	client.comm = client_join_by_config(&client, *blocking);
 	clear(&client);
 	/* Two go as one, between allreduces of belay's, and one of another type alone. */
 	RANK_EXPECT_STATUS(seat, (int)ncclGroupStart(), 0);
@@ -494,18 +485,6 @@ START_TEST(other_threads_may_ask_while_calls_are_made)
 }
 END_TEST
 
-static void await_error(struct client *client)
-{
-	ncclResult_t error = ncclSuccess;
-
-	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
-		usleep(1000);
-		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(client->comm, &error),
-				   0);
-	}
-	RANK_EXPECT_STATUS(client->seat, (int)error, (int)ncclRemoteError);
-}
-
 static void call_otherwise(struct rank_seat *seat)
 {
 	struct client client;
@@ -517,7 +496,7 @@ static void call_otherwise(struct rank_seat *seat)
 	/* The verdict may come while it is being made. */
 	result = make_kind(&client, seat->rank ? BELAY_ALL_GATHER : BELAY_REDUCE);
 	RANK_EXPECT(seat, result == ncclSuccess || result == ncclRemoteError);
-	await_error(&client);
+	client_await_verdict(&client);
 	snprintf(seat->report->text, sizeof(seat->report->text), "%s", ncclGetLastError(NULL));
 	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
 	client_close(&client);
@@ -546,7 +525,6 @@ static void *make_call_that_hangs(void *client)
 
 static void hang_in_nccl(struct rank_seat *seat)
 {
-	ncclResult_t error = ncclSuccess;
 	struct client client;
 	pthread_t thread;
 
@@ -558,11 +536,7 @@ static void hang_in_nccl(struct rank_seat *seat)
 	if (seat->rank == 0)
 		setenv("STUB_NCCL", "hang=AllGather", 1);
 	RANK_EXPECT_STATUS(seat, pthread_create(&thread, NULL, make_call_that_hangs, &client), 0);
-	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
-		usleep(1000);
-		RANK_EXPECT_STATUS(seat, (int)ncclCommGetAsyncError(client.comm, &error), 0);
-	}
-	RANK_EXPECT_STATUS(seat, (int)error, (int)ncclRemoteError);
+	client_await_verdict(&client);
 	snprintf(seat->report->text, sizeof(seat->report->text), "%s", ncclGetLastError(NULL));
 	RANK_EXPECT_STATUS(seat, (int)ncclCommAbort(client.comm), 0);
 	RANK_EXPECT_STATUS(seat, pthread_join(thread, NULL), 0);
@@ -690,22 +664,6 @@ static void prepare(enum ending ending)
 		setenv("BELAY_WATCH", "allreduce", 1);
 }
 
-static ncclComm_t join_not_blocking(struct client *client)
-{
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclUniqueId id = client_share_id(client);
-	ncclResult_t error = ncclInProgress;
-	ncclComm_t comm = NULL;
-
-	config.blocking = 0;
-	(void)ncclCommInitRankConfig(&comm, NRANKS, id, client->seat->rank, &config);
-	for (int i = 0; i < 10000 && error == ncclInProgress; i++) {
-		usleep(1000);
-		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(comm, &error), 0);
-	}
-	return comm;
-}
-
 /* Rank 1 does not come to the last of them. */
 static struct cpu_gpu_graph *make_calls(struct client *client, enum belay_op op)
 {
@@ -732,7 +690,8 @@ static void leave_a_call_out(struct rank_seat *seat)
 
 	prepare(*ending);
 	client_open(&client, seat);
-	client.comm = *ending == NOT_BLOCKING ? join_not_blocking(&client) : client_join(&client);
+	client.comm = *ending == NOT_BLOCKING ? client_join_by_config(&client, false)
+					      : client_join(&client);
 	if (*ending == KEPT)
 		kept = twin_keep(client.comm);
 	graph = make_calls(&client, *ending == NARROW ? BELAY_AVG : BELAY_ALL_GATHER);
@@ -741,7 +700,7 @@ static void leave_a_call_out(struct rank_seat *seat)
 	if (*ending == SHRUNK)
 		(void)ncclCommShrink(client.comm, NULL, 0, NULL, NULL, NCCL_SHRINK_ABORT);
 #endif
-	await_error(&client);
+	client_await_verdict(&client);
 	if (kept) {
 		RANK_EXPECT(seat, !twin_is_released(client.comm));
 		twin_unkeep(kept, false);
@@ -780,7 +739,7 @@ static void destroy_too_early(struct rank_seat *seat)
 	if (seat->rank == 0)
 		RANK_EXPECT_STATUS(seat, (int)make_kind(&client, BELAY_ALL_GATHER), 0);
 	else
-		await_error(&client);
+		client_await_verdict(&client);
 	RANK_EXPECT_STATUS(seat, (int)ncclCommDestroy(client.comm), 0);
 	client_close(&client);
 }

@@ -475,14 +475,7 @@ static void note_verdict(struct rank_seat *seat)
 /* As PyTorch does: asks NCCL, and aborts the communicator when told. */
 static void poll_and_abort(struct client *client)
 {
-	ncclResult_t error = ncclSuccess;
-
-	for (int i = 0; i < 10000 && error == ncclSuccess; i++) {
-		usleep(1000);
-		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(client->comm, &error),
-				   0);
-	}
-	RANK_EXPECT_STATUS(client->seat, (int)error, (int)ncclRemoteError);
+	client_await_verdict(client);
 	snprintf(client->seat->report->text, sizeof(client->seat->report->text), "%s",
 		 ncclGetLastError(client->comm));
 	note_verdict(client->seat);

@@ -81,6 +81,38 @@ ncclComm_t client_join(struct client *client)
 	return comm;
 }
 
+ncclResult_t client_await_other(struct client *client, ncclComm_t comm, ncclResult_t told)
+{
+	ncclResult_t error = told;
+
+	for (int i = 0; i < 10000 && error == told; i++) {
+		usleep(1000);
+		RANK_EXPECT_STATUS(client->seat, (int)ncclCommGetAsyncError(comm, &error), 0);
+	}
+	return error;
+}
+
+void client_await_verdict(struct client *client)
+{
+	RANK_EXPECT_STATUS(client->seat, (int)client_await_other(client, client->comm, ncclSuccess),
+			   (int)ncclRemoteError);
+}
+
+ncclComm_t client_join_by_config(struct client *client, bool blocking)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id = client_share_id(client);
+	ncclComm_t comm = NULL;
+
+	config.blocking = blocking;
+	RANK_EXPECT_STATUS(
+		client->seat,
+		(int)ncclCommInitRankConfig(&comm, NRANKS, id, client->seat->rank, &config),
+		(int)(blocking ? ncclSuccess : ncclInProgress));
+	RANK_EXPECT_STATUS(client->seat, (int)client_await_other(client, comm, ncclInProgress), 0);
+	return comm;
+}
+
 void client_fill(struct client *client)
 {
 	client->made++;

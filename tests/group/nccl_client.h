@@ -30,6 +30,13 @@ void client_close(struct client *client);
 ncclComm_t client_join(struct client *client);
 ncclUniqueId client_share_id(struct client *client);
 
+/* Asks until NCCL says something else than `told`, 10 s at most; what it says then. */
+ncclResult_t client_await_other(struct client *client, ncclComm_t comm, ncclResult_t told);
+/* Until there is an error, which is to be ncclRemoteError. */
+void client_await_verdict(struct client *client);
+/* One that does not block, or does, by ncclCommInitRankConfig(), once it is ready. */
+ncclComm_t client_join_by_config(struct client *client, bool blocking);
+
 /* The inputs of the next sum, and whether it is right. */
 void client_fill(struct client *client);
 bool client_has_sum(const struct client *client);
