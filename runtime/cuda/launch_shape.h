@@ -50,8 +50,8 @@ struct launch_table {
 struct launch_shape {
 	uint8_t algorithm;
 	uint16_t blocks, threads;
-	/* With programmatic dependent launch: comes to stand beside a kernel before it that is
-	 * programmatic too, and lets the next one come. */
+	/* With programmatic dependent launch: comes to stand beside the call's kernel before it, if
+	 * it follows one (struct symm_launch), and lets the next one come. */
 	bool programmatic;
 	bool staged; /* struct launch_table */
 };
