@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -330,6 +331,28 @@ START_TEST(after_a_verdict_queries_answer_and_the_rest_returns_it)
 }
 END_TEST
 
+/* Programs that were compiled before the config's last fields were added: what they say counts. */
+static void start_as_an_older_program(struct rank_seat *seat)
+{
+	struct belay_health health = {.size = sizeof(health)};
+
+	seat->config.size = offsetof(struct belay_config, device);
+	seat->config.first_seq = 50;
+	RANK_EXPECT_STATUS(seat, rank_create(seat, 0), 0);
+	still_works(seat);
+	RANK_EXPECT_STATUS(seat, belay_comm_health(seat->comm, &health), 0);
+	RANK_EXPECT(seat, health.done_seq == 50);
+	rank_destroy(seat);
+}
+
+START_TEST(the_config_of_an_older_program_counts)
+{
+	struct rank_group group;
+
+	run(2, start_as_an_older_program, &group);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("arguments");
@@ -339,6 +362,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(c, a_bad_argument_is_refused_and_the_communicator_works_on, 0, 2);
 	tcase_add_test(c, a_bad_argument_of_a_creation_is_refused);
 	tcase_add_test(c, a_bad_setting_is_refused_and_named);
+	tcase_add_test(c, the_config_of_an_older_program_counts);
 	tcase_add_test(c, after_a_verdict_queries_answer_and_the_rest_returns_it);
 	suite_add_tcase(s, c);
 	return s;

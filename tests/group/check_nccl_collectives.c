@@ -564,8 +564,9 @@ enum ending {
 	DESTROY,
 	FINALIZE_AND_DESTROY,
 	LEAVE,
-	NARROW, /* BELAY_WATCH=allreduce */
-	KEPT,	/* the verdict comes while the program has a function of NCCL's under way */
+	NARROW,	    /* BELAY_WATCH=allreduce */
+	TAKEN_BACK, /* a shrink has had NCCL take back that its kernels are to leave */
+	KEPT,	    /* the verdict comes while the program has a function of NCCL's under way */
 	/* The rest is not released. */
 	SHRUNK,
 	SHARING,
@@ -701,7 +702,7 @@ static void leave_a_call_out(struct rank_seat *seat)
 		(void)ncclCommShrink(client.comm, NULL, 0, NULL, NULL, NCCL_SHRINK_ABORT);
 #endif
 	client_await_verdict(&client);
-	if (kept) {
+	if (*ending == KEPT) {
 		RANK_EXPECT(seat, !twin_is_released(client.comm));
 		twin_unkeep(kept, false);
 	}
@@ -710,6 +711,11 @@ static void leave_a_call_out(struct rank_seat *seat)
 	else if (*ending != SHRUNK || seat->rank == 0) /* the other may be told before it shrinks */
 		RANK_EXPECT(seat, !twin_is_released(client.comm));
 	cpu_gpu_graph_free(graph);
+	if (*ending == TAKEN_BACK) {
+		kept = twin_keep(client.comm);
+		twin_abandon_release(kept);
+		twin_unkeep(kept, true);
+	}
 	if (*ending != LEAVE)
 		end_comm(&client, *ending);
 	client_close(&client);
